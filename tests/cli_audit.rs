@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
+use testkit::golden::assert_fields;
 use testkit::program::{Program, Ran};
 use testkit::shop::world::World;
 
@@ -73,7 +74,9 @@ async fn finds(world: &World, numbers: [i64; 4], promises: &[&str]) {
 
 #[tokio::test]
 async fn books_in_order_hold() {
-    finds(&books().await, [3, 2, 1, 1], &[]).await;
+    let world = books().await;
+    assert_fields("audit --json", &audit(&world).await.1);
+    finds(&world, [3, 2, 1, 1], &[]).await;
 }
 
 #[tokio::test]

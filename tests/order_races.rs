@@ -351,7 +351,7 @@ async fn a_voucher_that_comes_back_is_sold_once() {
                 Ok(Outcome::Refused(Refusal::SoldOut)) => {}
                 Ok(other) => panic!("user {number} was told {other:?}"),
                 // A machine that is busy enough refuses some of the thousand: they ask again.
-                Err(error) => assert_eq!(error.failure().answer().status, 503, "{error}"),
+                Err(error) => assert!(error.retry_may_help(), "{error}"),
             }
             // Memory answers without waiting: the cancellation gets its turn.
             yield_now().await;

@@ -169,7 +169,7 @@ pub async fn buy_counted(
     let bought = app.purchases.buy(user, voucher).await;
     telemetry::purchase_ended(match &bought {
         Ok(outcome) => outcome.code(),
-        Err(error) => error.failure().answer().code,
+        Err(error) => error.failure().answer().outcome(),
     });
     bought
 }

@@ -3,17 +3,11 @@
 //! plain names.
 
 use std::fmt::Write;
-use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderValue;
 use ring::digest::{Context, SHA256};
 
-use super::site::Site;
-use crate::http::ApiError;
-use crate::http::problem::Code;
 use crate::http::static_file::StaticFile;
 
 /// The media type of a script.
@@ -70,7 +64,7 @@ const ASSETS: &[Asset] = &[
 #[derive(Debug)]
 pub(super) struct Assets {
     /// Changes with every file.
-    version: String,
+    pub(super) version: String,
     files: Vec<(&'static str, StaticFile)>,
 }
 
@@ -99,33 +93,7 @@ impl Assets {
         format!("/assets/{}/{name}", self.version)
     }
 
-    fn find(&self, name: &str) -> Option<&StaticFile> {
+    pub(super) fn find(&self, name: &str) -> Option<&StaticFile> {
         self.files.iter().find_map(|(known, file)| (*known == name).then_some(file))
     }
-}
-
-/// An asset. During a rolling update a page of the other release asks with another version: it gets the
-/// file of this one, to be used once.
-pub(super) async fn file(
-    State(site): State<Arc<Site>>,
-    Path((version, name)): Path<(String, String)>,
-    headers: HeaderMap,
-) -> Response {
-    let Some(file) = site.assets.find(&name) else {
-        return ApiError::new(Code::NotFound).into_response();
-    };
-    let is_current = version == site.assets.version;
-    let kept = if is_current { "public, max-age=31536000, immutable" } else { "no-store" };
-    let mut response = file.answer(&headers).await;
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(kept));
-    response
-}
-
-/// The icon, at the address that browsers try by themselves.
-pub(super) async fn icon(State(site): State<Arc<Site>>, headers: HeaderMap) -> Response {
-    let Some(icon) = site.assets.find(ICON) else { unreachable!("every site has {ICON}") };
-    let mut response = icon.answer(&headers).await;
-    let kept = HeaderValue::from_static("public, max-age=86400");
-    response.headers_mut().insert(header::CACHE_CONTROL, kept);
-    response
 }

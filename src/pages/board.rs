@@ -4,6 +4,7 @@
 use maud::{Markup, html};
 use serde::Serialize;
 
+use super::form_field::field;
 use super::page::HtmlPage;
 use super::{board_orders, board_sale};
 use crate::http::{Language, TextFile, Texts};
@@ -70,17 +71,6 @@ fn login(texts: &Texts) -> Markup {
                 button.primary type="submit" { (texts["login_button"]) }
             }
             p #login-state.state role="status" {}
-        }
-    }
-}
-
-/// A label, its field, and room for what is wrong with it.
-pub(super) fn field(id: &str, label: &str, input: Markup) -> Markup {
-    html! {
-        div.field {
-            label for=(id) { (label) }
-            (input)
-            p.error id={ (id) "-error" } {}
         }
     }
 }

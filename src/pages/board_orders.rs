@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::board::field;
+use super::form_field::field;
 use crate::http::Texts;
 
 /// The orders of the sale that is watched.

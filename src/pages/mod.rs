@@ -3,10 +3,12 @@
 //!
 //! A page is a file of this module, its texts in TOML beside it, its script in `web/`, and a route below.
 
+mod asset_routes;
 mod assets;
 pub mod board;
 mod board_orders;
 mod board_sale;
+mod form_field;
 mod missing_page;
 pub mod page;
 pub mod sandbox;
@@ -36,9 +38,9 @@ pub fn routes(app: &App, site: &Arc<Site>) -> Router {
 pub fn beside(app: &App, site: &Arc<Site>) -> Router {
     let sandbox = if app.has_sandbox { sandbox::routes(app, site) } else { Router::new() };
     Router::new()
-        .route("/assets/{version}/{*name}", get(assets::file))
+        .route("/assets/{version}/{*name}", get(asset_routes::file))
         // Browsers ask for it where a page names no icon: an answer of the API that is looked at, say.
-        .route("/favicon.ico", get(assets::icon))
+        .route("/favicon.ico", get(asset_routes::icon))
         .route("/{*path}", missing_page::route(site))
         .with_state(Arc::clone(site))
         .merge(sandbox)

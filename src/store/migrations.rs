@@ -14,7 +14,7 @@ use sqlx::postgres::PgPool;
 use tokio::time::Instant;
 
 use super::postgres::{snapshot_within, transaction_with};
-use super::{DatabaseSession, StoreError};
+use super::{Database, DatabaseSession, StoreError};
 
 const MIGRATIONS: [(i64, &str, &str); 2] = [
     (1, "schema", include_str!("../../migrations/0001_schema.sql")),
@@ -64,8 +64,31 @@ impl From<sqlx::Error> for MigrationError {
     }
 }
 
-/// Whether all of them were applied. It only reads.
-pub(super) async fn are_applied(pool: &PgPool) -> Result<bool, MigrationError> {
+impl Database {
+    /// Applies the migrations that are missing; where none is, it only reads. Safe from several processes
+    /// at once: an advisory lock lets one in.
+    ///
+    /// # Errors
+    /// `MadeBefore` when other migrations made the database. `Unavailable` also when another session keeps a
+    /// lock that a migration needs. `Defect` when a migration fails.
+    pub async fn migrate(&self) -> Result<(), MigrationError> {
+        if self.is_migrated().await? {
+            return Ok(());
+        }
+        run(self.pool()).await
+    }
+
+    /// Whether every migration of this version was applied. It only reads.
+    ///
+    /// # Errors
+    /// `MadeBefore` when other migrations made the database.
+    pub async fn is_migrated(&self) -> Result<bool, MigrationError> {
+        self.find_pooler().await?;
+        are_applied(self.pool()).await
+    }
+}
+
+async fn are_applied(pool: &PgPool) -> Result<bool, MigrationError> {
     let missing = async |session: &mut DatabaseSession| first_missing(session).await;
     Ok(snapshot_within(READ_WITHIN, pool, missing).await??.is_none())
 }
@@ -101,7 +124,7 @@ fn migrations() -> [Migration; MIGRATIONS.len()] {
 
 /// Applies the migrations that are missing, each in a transaction of its own. Migrations of a later release
 /// stay.
-pub(super) async fn run(pool: &PgPool) -> Result<(), MigrationError> {
+async fn run(pool: &PgPool) -> Result<(), MigrationError> {
     let mut attempt = 1;
     loop {
         let error = match apply_one(pool).await {

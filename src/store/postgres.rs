@@ -16,7 +16,7 @@ use super::node_name::{NodeName, PROGRAM};
 use super::outage::DatabaseOutage;
 use super::session::DatabaseSession;
 use super::time_limits::{ANSWER_WITHIN, CONNECTION_WITHIN};
-use super::{MigrationError, Service, StoreError, migrations, pooler, stale_plans};
+use super::{Service, StoreError, pooler, stale_plans};
 use redisson_lock::timeout::within;
 
 /// The pool's own time-out for a connection. It is longer, so that `CONNECTION_WITHIN` decides.
@@ -218,7 +218,7 @@ impl Database {
 
     /// Finds out whether a connection pooler stands before the server: from then on, every piece of work is
     /// a transaction with its own settings.
-    async fn find_pooler(&self) -> Result<(), StoreError> {
+    pub(super) async fn find_pooler(&self) -> Result<(), StoreError> {
         if pooler::is_at(&self.address).await? {
             tracing::info!("PostgreSQL is behind a connection pooler");
             self.durability.expect_pooler();
@@ -303,28 +303,6 @@ impl Database {
             answer => OUTAGE.observe(answer),
         }
         done
-    }
-
-    /// Applies the migrations that are missing; where none is, it only reads. Safe from several processes
-    /// at once: an advisory lock lets one in.
-    ///
-    /// # Errors
-    /// `MadeBefore` when other migrations made the database. `Unavailable` also when another session keeps a
-    /// lock that a migration needs. `Defect` when a migration fails.
-    pub async fn migrate(&self) -> Result<(), MigrationError> {
-        if self.is_migrated().await? {
-            return Ok(());
-        }
-        migrations::run(&self.others).await
-    }
-
-    /// Whether every migration of this version was applied. It only reads.
-    ///
-    /// # Errors
-    /// `MadeBefore` when other migrations made the database.
-    pub async fn is_migrated(&self) -> Result<bool, MigrationError> {
-        self.find_pooler().await?;
-        migrations::are_applied(&self.others).await
     }
 
     /// Distributes the data over the workers of Citus. Safe from several processes at once.

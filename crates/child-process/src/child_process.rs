@@ -15,7 +15,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::life::{end_with_us, number, on_the_lasting_thread};
+use crate::{
+    keeper::KeptGroup,
+    life::{end_with_us, number, on_the_lasting_thread},
+};
 
 /// A running program. It ends when this is dropped, by SIGKILL, and when this process ends.
 #[derive(Debug)]
@@ -23,13 +26,15 @@ pub struct ChildProcess {
     child: Child,
     /// Whether it leads a process group of its own. Then what it starts is signalled with it.
     leads_a_group: bool,
+    /// That group, as long as the leader was not waited for.
+    kept: Option<KeptGroup>,
     /// How long it has to end in order when this is dropped.
     patience: Duration,
 }
 
 impl ChildProcess {
     /// Starts `command` in a process group of its own: Ctrl-C at a terminal is for this process, which ends
-    /// the other. `farewell` is what the kernel sends it when this process has ended.
+    /// the other. `farewell` is what it and its group get when this process has ended.
     ///
     /// # Errors
     /// Those of the system: no such file, not executable, too many processes.
@@ -50,7 +55,11 @@ impl ChildProcess {
     }
 
     fn start_in(leads_a_group: bool, mut command: Command, farewell: Signal) -> io::Result<Self> {
-        end_with_us(command.as_std_mut(), farewell);
+        // The kernel may send it several times, once for each thread of this process that ends: where that makes
+        // a difference the keeper alone does it.
+        if !(leads_a_group && farewell != Signal::SIGKILL && KeptGroup::is_possible()) {
+            end_with_us(command.as_std_mut(), farewell);
+        }
         if leads_a_group {
             command.process_group(0);
         }
@@ -59,7 +68,8 @@ impl ChildProcess {
             let _runtime = runtime.enter();
             command.spawn()
         })??;
-        Ok(Self { child, leads_a_group, patience: Duration::ZERO })
+        let kept = child.id().filter(|_| leads_a_group).map(|id| KeptGroup::of(id, farewell));
+        Ok(Self { child, leads_a_group, kept, patience: Duration::ZERO })
     }
 
     /// When this is dropped, the program gets SIGTERM and so much time to end in order. The drop waits for it.
@@ -114,7 +124,10 @@ impl ChildProcess {
     /// # Errors
     /// When the system does not say how it ended.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.child.wait().await
+        let status = self.child.wait().await;
+        // What it has left running by itself goes on, and its number may soon be another's.
+        self.kept = None;
+        status
     }
 
     /// Reads all that it writes to the pipes that are its output, and waits until it has ended.
@@ -126,7 +139,7 @@ impl ChildProcess {
         let (_, stdout, stderr) = self.pipes();
         let running = async {
             let (stdout, stderr) = tokio::join!(all_of(stdout, most), all_of(stderr, most));
-            (self.child.wait().await, stdout, stderr)
+            (self.wait().await, stdout, stderr)
         };
         let late = |_| {
             let sentence = format!("took longer than {} s", within.as_secs_f64());
@@ -164,7 +177,7 @@ impl ChildProcess {
     pub async fn stop(&mut self, patience: Duration) -> io::Result<ExitStatus> {
         // One that has ended needs no signal.
         let _ = self.signal(Signal::SIGTERM);
-        match timeout(patience, self.child.wait()).await {
+        match timeout(patience, self.wait()).await {
             Ok(status) => status,
             Err(_) => self.kill().await,
         }
@@ -177,7 +190,7 @@ impl ChildProcess {
     pub async fn kill(&mut self) -> io::Result<ExitStatus> {
         // One that has ended needs no signal.
         let _ = self.signal(Signal::SIGKILL);
-        self.child.wait().await
+        self.wait().await
     }
 }
 

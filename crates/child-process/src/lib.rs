@@ -2,6 +2,8 @@
 
 #[cfg(feature = "tokio")]
 mod child_process;
+#[cfg(feature = "tokio")]
+mod keeper;
 mod life;
 mod logged_process;
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // a test may panic
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -139,4 +139,70 @@ fn a_log_tells_what_this_run_said() {
         running.kill();
     }
     fs::remove_file(log).unwrap();
+}
+
+/// One that ends in order on SIGTERM, if no second one comes meanwhile, and one that would not end. Each has a
+/// child of its own, which was there before the signal was a trap.
+const PARENTS: [(&str, Signal); 2] = [
+    (
+        "sleep 600 & trap 'trap \"exit 9\" TERM; sleep 0.3; echo done >$DONE; exit' TERM
+         echo $$ $!; while :; do sleep 0.01; done",
+        Signal::SIGTERM,
+    ),
+    ("sleep 600 & trap '' TERM; echo $$ $!; wait", Signal::SIGKILL),
+];
+
+#[tokio::test]
+#[ignore = "it is the process that another test kills"]
+async fn be_killed() {
+    let mut children = Vec::new();
+    for (script, farewell) in PARENTS {
+        let mut command = shell(script);
+        // A shell says which of its commands were ended, and here nobody reads it any more.
+        command.stderr(Stdio::null());
+        let mut child = ChildProcess::start(command, farewell).unwrap();
+        let pids = child.ready(PATIENCE, |line| Some(line.to_owned())).await.unwrap();
+        println!("\nPIDS {pids}");
+        children.push(child);
+    }
+    println!("\nREADY");
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn one_that_is_killed_takes_the_children_of_its_children_along() {
+    let done = std::env::temp_dir().join(format!("child-process-killed-{}", std::process::id()));
+    let mut killed = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "be_killed", "--ignored", "--nocapture"])
+        .env("DONE", &done)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(killed.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut pids: Vec<u32> = Vec::new();
+    for line in lines.take_while(|line| line != "READY") {
+        let told = line.strip_prefix("PIDS ").into_iter().flat_map(|pids| pids.split(' '));
+        pids.extend(told.map(|pid| pid.parse::<u32>().unwrap()));
+    }
+    assert_eq!(pids.len(), 4);
+    assert!(pids.iter().all(|pid| is_alive(*pid)), "{pids:?}");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    pids.into_iter().for_each(until_gone);
+    assert_eq!(fs::read_to_string(&done).unwrap(), "done\n");
+    fs::remove_file(done).unwrap();
+}
+
+#[tokio::test]
+async fn what_a_program_that_has_ended_left_running_goes_on() {
+    let script = "sleep 600 >/dev/null 2>&1 & echo $!";
+    let mut child = start(script);
+    let left = child.ready(PATIENCE, number).await.unwrap();
+    assert!(child.wait().await.unwrap().success());
+    drop(child);
+    assert!(is_alive(left));
+    child_process::signal(left, Signal::SIGKILL).unwrap();
+    until_gone(left);
 }

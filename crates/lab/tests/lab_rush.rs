@@ -26,17 +26,19 @@ async fn lab(world: &World) -> Lab {
 /// What is true of every rush, whatever the rung.
 #[track_caller]
 fn adds_up(rush: &RushReport, terms: RushOptions) {
-    assert_eq!(rush.outcomes.values().sum::<u64>(), terms.attempts_of_all(), "{rush:?}");
+    let figures = rush.crowd.figures;
+    let found = figures.found;
+    assert_eq!(rush.crowd.outcomes.values().sum::<u64>(), terms.attempts_of_all(), "{rush:?}");
     // On a busy machine a lock's server may be late, and an order have no answer.
-    let told = rush.outcomes["ordered"];
-    assert!((told..=told + rush.unexpected).contains(&(rush.orders as u64)), "{rush:?}");
-    assert_eq!((rush.stock, rush.lost), (i64::from(terms.stock), 0), "{rush:?}");
-    assert_eq!(rush.oversold, (rush.orders - rush.stock).max(0), "{rush:?}");
-    assert_eq!(rush.holds, rush.broken.is_empty(), "{rush:?}");
-    assert_eq!(rush.broken.contains(&Invariant::NoOversell), rush.oversold > 0, "{rush:?}");
-    assert_eq!(rush.broken.contains(&Invariant::OnePerUser), rush.duplicates > 0, "{rush:?}");
+    let told = rush.crowd.outcomes["ordered"];
+    assert!((told..=told + found.unexpected).contains(&(figures.orders as u64)), "{rush:?}");
+    assert_eq!((figures.stock, found.lost), (i64::from(terms.stock), 0), "{rush:?}");
+    assert_eq!(found.oversold, (figures.orders - figures.stock).max(0), "{rush:?}");
+    assert_eq!(rush.crowd.holds, rush.broken.is_empty(), "{rush:?}");
+    assert_eq!(rush.broken.contains(&Invariant::NoOversell), found.oversold > 0, "{rush:?}");
+    assert_eq!(rush.broken.contains(&Invariant::OnePerUser), found.duplicates > 0, "{rush:?}");
     assert!(rush.as_claimed, "{rush:?}");
-    assert!(rush.latency_ms.is_some_and(|ms| ms.p50 > 0.0) && rush.orders_per_s > 0.0);
+    assert!(rush.crowd.latency_ms.is_some_and(|ms| ms.p50 > 0.0) && rush.crowd.orders_per_s > 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,19 +65,33 @@ async fn the_same_crowd_on_rungs_that_sell_too_much_twice_and_as_they_should() {
         let mut done = 0;
         let rung = ladder::find(id).unwrap();
         let rush = rush_seeded(&lab, rung, TERMS, 7, |now| done = now).await.unwrap();
-        assert_eq!((rush.rung, rush.users, rush.seed), (id, TERMS.users, 7));
+        assert_eq!((rush.rung, rush.crowd.figures.users, rush.seed), (id, TERMS.users.into(), 7));
         assert!(done <= TERMS.attempts_of_all());
         adds_up(&rush, TERMS);
         match id {
             // Whether it oversells this time is luck; that it sells all is not.
-            "r01_naive" => assert!(rush.orders >= rush.stock, "{rush:?}"),
+            "r01_naive" => {
+                assert!(rush.crowd.figures.orders >= rush.crowd.figures.stock, "{rush:?}")
+            }
             // Nor is it more than luck whether it sells twice.
             "r04_stock_guard" | "r07b_user_mutex" => {
-                assert_eq!((rush.orders, rush.remaining), (40, 0), "{rush:?}");
+                assert_eq!(
+                    (rush.crowd.figures.orders, rush.crowd.figures.remaining),
+                    (40, 0),
+                    "{rush:?}"
+                );
             }
             _ => {
-                assert_eq!((rush.orders, rush.remaining, rush.duplicates), (40, 0, 0), "{rush:?}");
-                assert!(rush.holds, "{rush:?}");
+                assert_eq!(
+                    (
+                        rush.crowd.figures.orders,
+                        rush.crowd.figures.remaining,
+                        rush.crowd.figures.found.duplicates
+                    ),
+                    (40, 0, 0),
+                    "{rush:?}"
+                );
+                assert!(rush.crowd.holds, "{rush:?}");
             }
         }
     }
@@ -96,11 +112,15 @@ async fn a_rung_that_answers_first_is_judged_when_it_has_written() {
     ] {
         let rung = ladder::find(id).unwrap();
         let rush = rush_seeded(&lab, rung, terms, 5, |_| {}).await.unwrap();
-        assert_eq!((rush.outcomes[promise], rush.orders, rush.remaining), (40, 40, 0), "{rush:?}");
+        assert_eq!(
+            (rush.crowd.outcomes[promise], rush.crowd.figures.orders, rush.crowd.figures.remaining),
+            (40, 40, 0),
+            "{rush:?}"
+        );
         let later = rush.written_later.unwrap();
         assert_eq!((later.promised, later.missing), (40, 0), "{rush:?}");
         assert!(later.durable_per_s > 0.0 && later.durable_per_s <= later.answered_per_s);
-        assert!(rush.holds && rush.as_claimed, "{rush:?}");
+        assert!(rush.crowd.holds && rush.as_claimed, "{rush:?}");
     }
     lab.close().await.unwrap();
 }
@@ -113,8 +133,16 @@ async fn where_there_is_enough_for_everybody_something_is_left() {
     let rung = ladder::find("r18a").unwrap();
     let rush = rush_seeded(&lab, rung, terms, 1, |_| {}).await.unwrap();
     adds_up(&rush, terms);
-    assert_eq!((rush.orders, rush.remaining, rush.undersold), (60, 40, 0), "{rush:?}");
-    assert!(rush.holds, "{rush:?}");
+    assert_eq!(
+        (
+            rush.crowd.figures.orders,
+            rush.crowd.figures.remaining,
+            rush.crowd.figures.found.undersold
+        ),
+        (60, 40, 0),
+        "{rush:?}"
+    );
+    assert!(rush.crowd.holds, "{rush:?}");
     lab.close().await.unwrap();
 }
 
@@ -128,11 +156,14 @@ async fn a_crowd_that_comes_for_some_time_is_judged_by_those_who_came() {
             RushOptions { users: 50_000, attempts: None, stock: 50_000, seconds: Some(seconds) };
         let rung = ladder::find(id).unwrap();
         let rush = rush_seeded(&lab, rung, terms, 3, |_| {}).await.unwrap();
-        let came = rush.outcomes.values().sum::<u64>();
+        let came = rush.crowd.outcomes.values().sum::<u64>();
         assert!(came < terms.attempts_of_all(), "{rush:?}");
         assert_eq!(came == 0, seconds == 0, "{rush:?}");
-        assert_eq!(rush.orders as u64, rush.outcomes.get("ordered").copied().unwrap_or(0));
-        assert_eq!(rush.orders + rush.remaining, 50_000, "{rush:?}");
+        assert_eq!(
+            rush.crowd.figures.orders as u64,
+            rush.crowd.outcomes.get("ordered").copied().unwrap_or(0)
+        );
+        assert_eq!(rush.crowd.figures.orders + rush.crowd.figures.remaining, 50_000, "{rush:?}");
         assert!(rush.as_claimed, "{rush:?}");
     }
     lab.close().await.unwrap();

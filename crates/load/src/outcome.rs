@@ -52,6 +52,12 @@ pub(super) fn of_status(status: StatusCode) -> Cow<'static, str> {
     format!("http_{}", status.as_u16()).into()
 }
 
+/// The status of an answer that is not known; `None` of any other outcome.
+#[must_use]
+pub fn unknown_status(outcome: &str) -> Option<u16> {
+    outcome.strip_prefix("http_")?.parse().ok()
+}
+
 /// Reads the outcome from an answer, and whether it is a known one.
 pub(super) fn read(status: StatusCode, is_problem: bool, body: &[u8]) -> (CodeAndOrder, bool) {
     #[derive(Deserialize)]

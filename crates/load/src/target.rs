@@ -9,8 +9,8 @@ use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderNam
 use hyper::{Method, Request};
 
 use super::answer_rules::AnswerReader;
+use super::assignment::PlannedRequest;
 use super::connection::WholeRequest;
-use super::rush::PlannedRequest;
 use super::template::Template;
 
 /// How attempts are written, and how their answers are read.

@@ -1,55 +1,22 @@
 //! The judge of a crowd: what the books of a sale say, held against what the buyers were told.
 //!
 //! Everybody who sends a crowd has the same judge. What differs is who reads the books, the
-//! [`Expectations`], and how the [`Verdict`] is shown. The judge takes it that stock never comes back: what is left in the end was there
-//! when a buyer was told "sold out".
+//! [`Expectations`], and how the [`Verdict`] is shown. The judge takes it that stock never comes back: what is left
+//! in the end was there when a buyer was told "sold out".
 
-#[cfg(test)]
-mod cases;
+mod books;
+mod figures;
+mod finding;
 
-use std::fmt;
-use std::ops::AddAssign;
-
-use serde::{Deserialize, Serialize};
+pub use books::Books;
+pub use figures::{Counts, CrowdVerdict, Figures};
+pub use finding::{Finding, Promise, StockColumn, Verdict};
 
 use super::outcome::{
     ACCEPTED, ALREADY_BOUGHT, NOT_SENT, ORDER_IN_PROGRESS, ORDERED, SALE_ENDED, SALE_NOT_STARTED,
     SOLD_OUT, UNAVAILABLE,
 };
-use super::told::{Outcomes, Told, in_words};
-
-/// What the books say of one sale, once nothing more is to come.
-#[derive(Debug, Clone)]
-pub struct Books {
-    /// Vouchers as they were put on sale.
-    pub initial_stock: i64,
-    /// Vouchers left.
-    pub stock: i64,
-    /// Orders.
-    pub orders: i64,
-    /// Different users among them.
-    pub distinct_users: i64,
-    /// Orders of the crowd's buyers: all orders, where the crowd was alone.
-    pub orders_of_crowd: i64,
-    /// Orders acknowledged with a 201 that are not there.
-    pub lost: i64,
-    /// A user with several orders, and these, where the reader of the books looks for one.
-    pub twice: Option<(i64, Vec<i64>)>,
-    /// What else is wrong with the books, a sentence each.
-    pub objections: Vec<String>,
-}
-
-impl Books {
-    /// Vouchers without an order.
-    fn unsold(&self) -> i64 {
-        (self.initial_stock - self.orders).max(0)
-    }
-
-    /// Those of them that can still be sold. The stock column may say more than there is.
-    fn left(&self) -> i64 {
-        self.stock.clamp(0, self.unsold())
-    }
-}
+use super::told::{Outcomes, Told};
 
 /// What is expected of the answers.
 #[derive(Debug, Clone, Copy)]
@@ -90,225 +57,6 @@ const DECIDED: [&str; 8] = [
     SALE_ENDED,
     NOT_SENT,
 ];
-
-/// What was counted against the promises: all 0, where they were kept.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Orders beyond the stock.
-    pub oversold: i64,
-    /// Orders beyond one per user.
-    pub duplicates: i64,
-    /// Vouchers that vanished, or stayed unsold though buyers went away without one.
-    pub undersold: i64,
-    /// Orders acknowledged, or promised, that are not there.
-    pub lost: i64,
-    /// Orders that no buyer was told of, beyond the attempts that may have made them unheard.
-    #[serde(default)]
-    pub untold: i64,
-    /// Attempts answered with something no buyer should hear, or not at all.
-    pub unexpected: u64,
-}
-
-/// Of several sales together.
-impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        self.oversold += other.oversold;
-        self.duplicates += other.duplicates;
-        self.undersold += other.undersold;
-        self.lost += other.lost;
-        self.untold += other.untold;
-        self.unexpected += other.unexpected;
-    }
-}
-
-/// Orders and stock, as the books have them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StockColumn {
-    /// Orders.
-    pub orders: i64,
-    /// Vouchers as they were put on sale.
-    pub initial_stock: i64,
-    /// Vouchers left.
-    pub stock: i64,
-}
-
-/// One thing that was not as it should be, with the figures that show it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
-    /// So many orders more than vouchers.
-    Oversold(i64, StockColumn),
-    /// More than one order of one user.
-    Duplicates {
-        /// Orders beyond one per user.
-        beyond: i64,
-        /// Orders.
-        orders: i64,
-        /// Different users among them.
-        users: i64,
-        /// One of the users, and the orders.
-        witness: Option<(i64, Vec<i64>)>,
-    },
-    /// So many vouchers vanished, or stayed though they were wanted.
-    Undersold(i64, StockColumn),
-    /// Orders and stock do not add up, though no voucher vanished.
-    Misbooked(StockColumn),
-    /// An order is missing of which a buyer was told.
-    Lost {
-        /// How many are.
-        orders: i64,
-        /// Where orders are written later: how many buyers were promised one.
-        promised: Option<i64>,
-    },
-    /// No buyer was told of so many orders.
-    Untold(i64),
-    /// Something else is wrong with the books, or never came to an end.
-    Objection(String),
-    /// Answers that are not proper ones.
-    Unexpected {
-        /// What the attempts were told.
-        outcomes: Outcomes,
-        /// Whether it is excused: see [`Expectations::excuses_one_in`].
-        is_excused: bool,
-    },
-    /// So many orders more than vouchers at the worst time, and fewer in the end.
-    OversoldMeanwhile(i64),
-    /// So many vouchers were left while buyers were told that nothing is.
-    Withheld(i64),
-    /// Not every voucher is paid for once.
-    NotAllPaid {
-        /// Orders that are paid.
-        paid: i64,
-        /// Vouchers as they were put on sale.
-        stock: i64,
-    },
-    /// So many orders are unpaid in the end.
-    Unpaid(i64),
-    /// There is another number of payments than of paid orders.
-    PaymentsDiffer {
-        /// Payments that were confirmed.
-        payments: i64,
-        /// Payments whose money went back.
-        refunds: i64,
-        /// Orders that are paid.
-        paid: i64,
-    },
-    /// So many payments of which buyers were told paid for no order of theirs.
-    LostPayments(i64),
-    /// Answers to payments that are not proper ones.
-    PaymentsFailed(Outcomes),
-}
-
-impl fmt::Display for StockColumn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { orders, initial_stock, stock } = self;
-        write!(f, "{orders} orders for a stock of {initial_stock}, and the column says {stock}")
-    }
-}
-
-/// The finding as a sentence.
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Oversold(beyond, column) => {
-                write!(f, "{beyond} sold that did not exist: {column}")
-            }
-            Self::Duplicates { beyond, orders, users, witness } => {
-                write!(f, "{beyond} sold twice to one buyer: {orders} orders of {users}")?;
-                let Some((user, orders)) = witness else { return Ok(()) };
-                let orders: Vec<String> = orders.iter().map(ToString::to_string).collect();
-                write!(f, "; user {user} holds {}", orders.join(" and "))
-            }
-            Self::Undersold(left, column) => {
-                write!(f, "{left} left unsold while buyers wanted them: {column}")
-            }
-            Self::Misbooked(column) => write!(f, "the books do not add up: {column}"),
-            Self::Lost { orders, promised: Some(promised) } => {
-                write!(f, "{promised} buyers were promised an order, and {orders} have none")
-            }
-            Self::Lost { orders, promised: None } => {
-                write!(f, "{orders} acknowledged orders lost")
-            }
-            Self::Untold(orders) => write!(f, "{orders} orders that no buyer was told of"),
-            Self::Objection(why) => f.write_str(why),
-            Self::Unexpected { outcomes, .. } => {
-                let attempts: u64 = outcomes.values().sum();
-                write!(f, "{attempts} attempts without a proper answer: {}", in_words(outcomes))
-            }
-            Self::OversoldMeanwhile(beyond) => {
-                write!(f, "{beyond} sold that did not exist, before the end")
-            }
-            Self::Withheld(left) => {
-                write!(f, "{left} left while buyers were told that nothing is")
-            }
-            Self::NotAllPaid { paid, stock } => {
-                write!(f, "{paid} paid orders for a stock of {stock}")
-            }
-            Self::Unpaid(orders) => write!(f, "{orders} orders are unpaid"),
-            Self::PaymentsDiffer { payments, refunds, paid } => {
-                write!(f, "{payments} payments, less {refunds} given back, of {paid} paid orders")
-            }
-            Self::LostPayments(payments) => write!(
-                f,
-                "{payments} payments that buyers were told of paid for no order of theirs"
-            ),
-            Self::PaymentsFailed(outcomes) => {
-                write!(f, "payments without a proper answer: {}", in_words(outcomes))
-            }
-        }
-    }
-}
-
-impl Finding {
-    /// Whether it is no fault.
-    #[must_use]
-    pub fn is_excused(&self) -> bool {
-        matches!(self, Self::Unexpected { is_excused: true, .. })
-    }
-}
-
-/// What was found of one sale.
-#[derive(Debug, Clone, Default)]
-pub struct Verdict {
-    /// What was not as it should be.
-    pub findings: Vec<Finding>,
-}
-
-impl Verdict {
-    /// Whether every promise was kept, and what came of every attempt is known.
-    #[must_use]
-    pub fn holds(&self) -> bool {
-        self.findings.iter().all(Finding::is_excused)
-    }
-
-    /// What was not as it should be, a sentence each.
-    #[must_use]
-    pub fn sentences(&self) -> Vec<String> {
-        self.findings.iter().map(ToString::to_string).collect()
-    }
-
-    /// The same as figures.
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for finding in &self.findings {
-            match finding {
-                Finding::Oversold(beyond, _) | Finding::OversoldMeanwhile(beyond) => {
-                    counts.oversold = counts.oversold.max(*beyond);
-                }
-                Finding::Duplicates { beyond, .. } => counts.duplicates += beyond,
-                Finding::Undersold(left, _) | Finding::Withheld(left) => counts.undersold += left,
-                Finding::Lost { orders, .. } => counts.lost += orders,
-                Finding::Untold(orders) => counts.untold += orders,
-                Finding::Unexpected { outcomes, .. } => {
-                    counts.unexpected += outcomes.values().sum::<u64>();
-                }
-                // The figures of payments are not the judge's.
-                _ => {}
-            }
-        }
-        counts
-    }
-}
 
 /// Judges the sale with these `books`, whose buyers were `told` this.
 #[must_use]
@@ -382,3 +130,6 @@ fn excused(books: &Books, told: &Told, expected: &Expectations) -> u64 {
 fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,45 +2,16 @@
 //! travel in a pipeline.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::acquire_alone::acquire_alone;
+use super::acquire_target::{AcquireTarget, TryResult};
 use super::claim::{Admission, Claim};
 use super::error::LockError;
-use super::guard::Guard;
-use super::options::{Acknowledged, Lease};
 use super::owner::Owner;
 use super::scripts::{self, AcquireAnswer};
-use super::shared::LockShared;
-
-const MAX_NAME_BYTES: usize = 512;
-const MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// The lock that is to be taken, and how.
-#[derive(Debug, Clone)]
-pub(super) struct AcquireTarget {
-    pub(super) shared: Arc<LockShared>,
-    pub(super) name: String,
-    /// `None`: each entry has an owner of its own.
-    pub(super) owner: Option<Owner>,
-    pub(super) lease: Lease,
-    pub(super) fair: bool,
-    pub(super) fenced: bool,
-    pub(super) acknowledged: Option<Acknowledged>,
-}
-
-/// The result of one try.
-pub(super) enum TryResult {
-    Granted(Guard),
-    /// Another owner holds the lock, or is before this one in the queue, for so long yet. `None`: without
-    /// an end.
-    Held {
-        remaining: Option<Duration>,
-    },
-}
 
 /// Tries once. Dropping the future is safe at any point: what it may have been granted is given back in the
 /// background.
@@ -85,49 +56,5 @@ async fn send(
             lock.wake_co_owners();
             Ok(TryResult::Granted(guard))
         }
-    }
-}
-
-impl AcquireTarget {
-    /// The owner that enters.
-    pub(super) fn entering(&self) -> Owner {
-        self.owner.clone().unwrap_or_else(|| self.shared.owners.next())
-    }
-
-    pub(super) fn check(&self) -> Result<(), LockError> {
-        if self.name.is_empty() || self.name.len() > MAX_NAME_BYTES {
-            return Err(LockError::InvalidName(self.name.len()));
-        }
-        let lease = self.lease.duration();
-        let wait = self.acknowledged.map_or(Duration::ZERO, |wanted| wanted.within);
-        if lease < Duration::from_millis(1) || lease > MAX_LEASE || wait > MAX_LEASE {
-            return Err(LockError::InvalidLease);
-        }
-        Ok(())
-    }
-
-    /// When a try may be granted that is not part of a wait.
-    pub(super) fn admission(&self) -> Admission {
-        if self.fair { Admission::FairTry } else { Admission::Plain }
-    }
-
-    pub(super) fn claim(&self, owner: Owner, admission: Admission) -> Claim {
-        Claim::new(&self.name, owner, self.lease.duration(), self.fenced, admission)
-    }
-
-    /// Where `owner` hears that it may try.
-    pub(super) fn channel(&self, owner: &Owner) -> String {
-        scripts::channel(&self.name, self.fair.then_some(owner))
-    }
-
-    /// Others of the same owner may be waiting: they can enter now.
-    pub(super) fn wake_co_owners(&self) {
-        if let Some(owner) = &self.owner {
-            self.shared.waiters.retry_all(&self.channel(owner));
-        }
-    }
-
-    pub(super) fn guard(&self, claim: Arc<Claim>, token: Option<u64>, sent_at: Instant) -> Guard {
-        Guard::new(&self.shared, claim, self.lease, token, sent_at)
     }
 }

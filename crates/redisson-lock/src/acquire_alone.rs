@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::acquire::{AcquireTarget, TryResult};
+use super::acquire_target::{AcquireTarget, TryResult};
 use super::claim::Claim;
 use super::cleanup::CleanupItem;
 use super::error::LockError;

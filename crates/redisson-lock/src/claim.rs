@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::owner::Owner;
-use super::scripts;
+use super::redisson_names::channel;
 
 /// When an acquire may be granted.
 #[derive(Debug, Clone)]
@@ -85,10 +85,8 @@ impl Claim {
     /// The channel on which it hears that it may try.
     pub(super) fn channel(&self) -> String {
         match self.admission {
-            Admission::Plain => scripts::channel(&self.name, None),
-            Admission::FairTry | Admission::FairWait(_) => {
-                scripts::channel(&self.name, Some(&self.owner))
-            }
+            Admission::Plain => channel(&self.name, None),
+            Admission::FairTry | Admission::FairWait(_) => channel(&self.name, Some(&self.owner)),
         }
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::acquire::{AcquireTarget, TryResult, try_once};
+use super::acquire::try_once;
+use super::acquire_target::{AcquireTarget, TryResult};
 use super::error::LockError;
 use super::guard::Guard;
 use super::options::{Acknowledged, Lease, LockState};

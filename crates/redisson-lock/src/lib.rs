@@ -1,11 +1,12 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-// In reading order. One try and its release: handle, acquire, calls, scripts, guard, cleanup, watchdog.
+// In reading order. One try and its release: handle, acquire_target, acquire, calls, scripts, guard, cleanup, watchdog.
 // A wait: wait, waiters, channels, listener, fair_place. Several locks as one: group, multi, redlock.
 
 mod acquire;
 mod acquire_alone;
+mod acquire_target;
 mod calls;
 mod channels;
 mod claim;
@@ -26,6 +27,7 @@ mod multi;
 mod options;
 mod outage_clock;
 mod owner;
+mod redisson_names;
 mod redlock;
 mod script_claim;
 mod scripts;

@@ -8,7 +8,7 @@ use redis::{FromRedisValue, Script, Value};
 use super::claim::{Admission, Claim};
 use super::error::LockError;
 use super::options::{Acknowledged, LockState};
-use super::owner::Owner;
+use super::redisson_names::{channel, in_slot};
 use crate::connection::{Redis, RedisError, ScriptCall};
 
 macro_rules! script {
@@ -299,21 +299,6 @@ pub(super) async fn force_release(
     yes_or_no(freed.map_err(|error| LockError::from_redis(error, name))?)
 }
 
-/// Redisson's channel of a plain lock, or that of a waiter for a fair lock.
-pub(super) fn channel(name: &str, waiter: Option<&Owner>) -> String {
-    in_slot("redisson_lock__channel:", name, waiter)
-}
-
-/// A key (or channel) that belongs to a lock, in the lock's cluster slot, as Redisson makes
-/// it: the braces keep it there, unless the name has some of its own.
-fn in_slot(prefix: &str, name: &str, owner: Option<&Owner>) -> String {
-    let (open, close) = if name.contains('{') { ("", "") } else { ("{", "}") };
-    match owner {
-        Some(owner) => format!("{prefix}{open}{name}{close}:{}", owner.field()),
-        None => format!("{prefix}{open}{name}{close}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -364,11 +349,5 @@ mod tests {
         for (answer, told) in [(0, Some(false)), (1, Some(true)), (-1, None), (2, None)] {
             assert_eq!(yes_or_no(answer).ok(), told, "{answer}");
         }
-    }
-
-    #[test]
-    fn the_channel_is_redissons() {
-        assert_eq!(channel("lock:order:1", None), "redisson_lock__channel:{lock:order:1}");
-        assert_eq!(channel("lock:{a}:1", None), "redisson_lock__channel:lock:{a}:1");
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::acquire::{AcquireTarget, TryResult, try_once};
+use super::acquire::try_once;
+use super::acquire_target::{AcquireTarget, TryResult};
 use super::claim::Admission;
 use super::error::LockError;
 use super::fair_place::FairPlace;

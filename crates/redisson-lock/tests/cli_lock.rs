@@ -13,6 +13,7 @@ use tokio::process::{Child, ChildStdout};
 
 use crate::lock::LONG;
 use crate::world::World;
+use testkit::processes::is_alive;
 use testkit::program::{Program, Ran, finished};
 use testkit::wait::{eventually, must};
 
@@ -122,15 +123,20 @@ async fn a_command_whose_lock_is_lost_is_ended_also_one_that_will_not_listen() {
     }
 }
 
-/// T1 for this lock: the holder is killed, and one lease later others get in. What it ran
-/// does not go on without the lock.
+/// T1 for this lock: the holder is killed, and one lease later others get in. What it ran, and what that has
+/// started, does not go on without the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_holder_takes_its_command_along_and_keeps_nobody_out_for_ever() {
     let world = World::new().await;
     let (program, name) = (on(&world), world.lock_name());
-    let (mut running, _) = Running::start(&program, &[&name, "--lease", "1s"], UNTIL_TOLD).await;
+    let with_a_child = format!("sleep 600 & echo $!; {UNTIL_TOLD}");
+    let arguments = [&name, "--lease", "1s"];
+    let (mut running, child) = Running::start(&program, &arguments, &with_a_child).await;
+    assert_eq!(running.line().await.as_deref(), Some("begun"));
     running.signal(Signal::SIGKILL);
     assert_eq!(running.line().await.as_deref(), Some("told"));
+    let child = child.parse().unwrap();
+    eventually("the command's child is gone", async || !is_alive(child)).await;
     let left = world.pttl(&name).await;
     assert!(left <= 1000, "{left}");
     let status = must("it is dead", running.child.wait()).await.unwrap();

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, missing_debug_implementations)]
 
 pub mod closed_port;
+pub mod golden;
 pub mod processes;
 pub mod program;
 pub mod raw_http;

@@ -16,7 +16,7 @@ use super::demo_board::{self, BoardArgs};
 use super::demo_report;
 use super::demo_sales::{self, DemoSale, Offer};
 use super::demo_share::{self, Buyers};
-use super::demo_waves::Waves;
+use super::demo_waves::{self, Waves};
 use super::verdict::{DemoVerdict, Terms, WaveFigures};
 use super::{DEMO_ADMIN_PHONE, progress, tokens};
 use crate::node::{Node, NodeOptions};
@@ -161,7 +161,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     }
     database.close().await;
     stores.close().await?;
-    Ok(if verdict.holds { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    Ok(if verdict.crowd.holds { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 /// Says what is to come.
@@ -250,7 +250,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
 
     let vouchers = match &sold.waves {
         None => demo_sales::judge(&database, &sales, &sold.crowd).await?,
-        Some((waves, _)) => demo_sales::judge_in_waves(&database, &waves.sales).await?,
+        Some((waves, _)) => demo_waves::judge(&database, &waves.sales).await?,
     };
     let terms = Terms {
         attempts: args.attempts as usize,
@@ -259,7 +259,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
         pay: args.pay,
     };
     let waves = sold.waves.map(|(_, figures)| figures);
-    let mut verdict = DemoVerdict::new(terms, vouchers, sold.crowd, waves);
+    let mut verdict = DemoVerdict::new(terms, vouchers, &sold.crowd, waves);
     if let Some(rung) = rung {
         eprintln!("The same crowd at {rung}: {} attempts", args.requests());
         let DemoArgs { users, attempts, stock, .. } = *args;

@@ -10,9 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::verdict::Figures;
-use load::latency::LatencyMs;
-use load::told::Outcomes;
+use load::verdict::CrowdVerdict;
 use program::sibling::Sibling;
 use seckill::config::ConfigError;
 
@@ -51,13 +49,8 @@ pub enum Against {
 pub struct RungVerdict {
     pub rung: String,
     #[serde(flatten)]
-    pub figures: Figures,
-    pub outcomes: Outcomes,
-    pub elapsed_ms: f64,
-    pub answers_per_s: f64,
-    pub latency_ms: Option<LatencyMs>,
+    pub crowd: CrowdVerdict,
     pub witnesses: Vec<String>,
-    pub holds: bool,
 }
 
 /// A crowd as the lab is asked for it.
@@ -125,9 +118,9 @@ impl Against {
         match self {
             Self::Failed { rung, error } => format!("{rung}: could not be tried: {error}"),
             Self::Judged { verdict, .. } => {
-                let RungVerdict { rung, figures, witnesses, holds, .. } = &**verdict;
-                match holds {
-                    true => format!("{rung}: HOLDS this time: {} orders.", figures.orders),
+                let RungVerdict { rung, crowd, witnesses } = &**verdict;
+                match crowd.holds {
+                    true => format!("{rung}: HOLDS this time: {} orders.", crowd.figures.orders),
                     false => format!("{rung}: BROKEN: {}.", witnesses.join("; ")),
                 }
             }

@@ -4,34 +4,35 @@ use std::collections::BTreeSet;
 
 use load::latency::LatencyMs;
 use load::told::Outcomes;
-use load::verdict::Counts;
+use load::verdict::{Counts, Figures};
 use report::Table;
 
 use super::demo_against::Against;
-use super::verdict::{DemoVerdict, Figures, PaymentFigures, WaveFigures};
+use super::verdict::{DemoVerdict, PaymentFigures, WaveFigures};
 
 /// Vouchers that the table shows though nothing is wrong with them.
 const SHOWN: usize = 8;
 
 /// Prints the figures to standard error, and those of the other design beside them.
 pub fn print(verdict: &DemoVerdict) {
-    let other = verdict.against.as_ref().and_then(Against::verdict);
+    let against = verdict.against.as_ref().and_then(Against::verdict);
+    let (crowd, other) = (&verdict.crowd, against.map(|against| &against.crowd));
     let mut table = Table::new(&["", "", ""], &[]);
     let mut row = |name: &str, value: String, others: Option<String>| {
         table.add([name, &value, &others.unwrap_or_default()]);
     };
-    if let Some(other) = other {
-        row("", verdict.terms.strategy.to_owned(), Some(other.rung.clone()));
+    if let Some(against) = against {
+        row("", verdict.terms.strategy.to_owned(), Some(against.rung.clone()));
     }
     let codes = other.map(|other| other.outcomes.keys()).into_iter().flatten();
-    for code in verdict.outcomes.keys().chain(codes).collect::<BTreeSet<_>>() {
+    for code in crowd.outcomes.keys().chain(codes).collect::<BTreeSet<_>>() {
         let count = |outcomes: &Outcomes| outcomes.get(code).copied().unwrap_or(0).to_string();
-        row(code, count(&verdict.outcomes), other.map(|other| count(&other.outcomes)));
+        row(code, count(&crowd.outcomes), other.map(|other| count(&other.outcomes)));
     }
     row("", String::new(), None);
     let mut figure = |name: &str, of: fn(&Figures) -> i64| {
         let theirs = other.map(|other| of(&other.figures).to_string());
-        row(name, of(&verdict.figures).to_string(), theirs);
+        row(name, of(&crowd.figures).to_string(), theirs);
     };
     figure("orders in the database", |it| it.orders);
     figure("stock left", |it| it.remaining);
@@ -57,14 +58,14 @@ pub fn print(verdict: &DemoVerdict) {
         row("of the first wave:", String::new(), None);
     }
     let ms = |ms: f64| format!("{ms:.0} ms");
-    row("elapsed", ms(verdict.elapsed_ms), other.map(|other| ms(other.elapsed_ms)));
+    row("elapsed", ms(crowd.elapsed_ms), other.map(|other| ms(other.elapsed_ms)));
     let per_s = |rate: f64| format!("{rate:.0}");
     let theirs = other.map(|other| per_s(other.answers_per_s));
-    row("answers per second", per_s(verdict.answers_per_s), theirs);
+    row("answers per second", per_s(crowd.answers_per_s), theirs);
     let latency = |latency: LatencyMs| {
         format!("{:.0} / {:.0} / {:.0} ms", latency.p50, latency.p95, latency.p99)
     };
-    if let Some(ours) = verdict.latency_ms {
+    if let Some(ours) = crowd.latency_ms {
         let theirs = other.and_then(|other| other.latency_ms).map(latency);
         row("latency p50 / p95 / p99", latency(ours), theirs);
     }
@@ -101,7 +102,7 @@ fn print_vouchers(verdict: &DemoVerdict) {
 
 /// The verdict in one sentence. Of several broken sales it has the sentences of the first.
 pub fn sentence(verdict: &DemoVerdict) -> String {
-    let DemoVerdict { figures, vouchers, .. } = verdict;
+    let (figures, vouchers) = (verdict.crowd.figures, &verdict.vouchers);
     let count = vouchers.len();
     let broken: Vec<_> = vouchers.iter().filter(|voucher| !voucher.holds).collect();
     let Some(first) = broken.first() else {

@@ -6,9 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use chrono::TimeDelta;
 
-use super::demo_payments;
-use super::demo_waves::SaleInWaves;
-use super::verdict::{PaymentBooks, VoucherVerdict, books};
+use super::verdict::{VoucherVerdict, books};
 use load::crowd::{Buyer, CrowdReport};
 use load::told::Told;
 use load::verdict::Books;
@@ -27,7 +25,7 @@ pub struct DemoSale<'a> {
     /// Where it is bought.
     pub path: Arc<str>,
     /// At least one, with tokens.
-    buyers: &'a [(UserId, String)],
+    pub buyers: &'a [(UserId, String)],
 }
 
 impl DemoSale<'_> {
@@ -110,39 +108,6 @@ pub async fn judge(
         let initial_stock = sale.voucher.initial_stock.into();
         let books = Books { initial_stock, ..books(&audit, audit.orders, lost) };
         verdicts.push(VoucherVerdict::new(id, sale.buyers.len() as i64, &books, told));
-    }
-    Ok(verdicts)
-}
-
-/// The same of sales whose orders may end unpaid.
-///
-/// # Errors
-/// As [`judge`].
-pub async fn judge_in_waves(
-    database: &Database,
-    sales: &[SaleInWaves<'_>],
-) -> anyhow::Result<Vec<VoucherVerdict>> {
-    let mut verdicts = Vec::with_capacity(sales.len());
-    for SaleInWaves { sale, told, paid, failures, most_oversold, withheld, stuck, .. } in sales {
-        let id = sale.voucher.id;
-        let audit = sale.audit(database).await?;
-        let lost = audit::count_lost(database.pool(), id, &told.acknowledged_ids()).await?;
-        // The judge knows no orders that end. Those are the crowd's as well, and the buyers who were served
-        // by them need have no order now.
-        let ended = audit.life.cancelled + audit.life.refunded;
-        let served = told.served.saturating_sub(ended.unsigned_abs());
-        let told = Told { served, ..told.clone() };
-        let initial_stock = sale.voucher.initial_stock.into();
-        let books = Books { initial_stock, ..books(&audit, audit.orders + ended, lost) };
-        let verdict = VoucherVerdict::new(id, sale.buyers.len() as i64, &books, &told);
-        verdicts.push(verdict.with_payments(PaymentBooks {
-            life: audit.life,
-            lost: demo_payments::count_lost(database, id, paid).await?,
-            failures,
-            most_oversold: *most_oversold,
-            withheld: *withheld,
-            stuck: stuck.as_deref(),
-        }));
     }
     Ok(verdicts)
 }

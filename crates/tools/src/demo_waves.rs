@@ -15,11 +15,13 @@ use super::demo_payments::{self, OrderToPay};
 use super::demo_sales::DemoSale;
 use super::demo_share::Buyers;
 use super::progress;
+use super::verdict::{PaymentBooks, VoucherVerdict, books};
 use load::calls::{self, Call};
 use load::crowd::{Buyer, CrowdReport};
 use load::outcome::SOLD_OUT;
 use load::told::{Outcomes, Told};
-use seckill::purchase::audit::VoucherAudit;
+use load::verdict::Books;
+use seckill::purchase::audit::{self, VoucherAudit};
 use seckill::store::Database;
 use seckill::store::payments::PaymentId;
 use seckill::store::vouchers::{self, VoucherChange};
@@ -293,4 +295,37 @@ impl SaleInWaves<'_> {
         let hidden = hidden.count();
         (hidden > 0).then(|| format!("{hidden} nodes do not sell again the {stock} that came back"))
     }
+}
+
+/// Holds the books of each sale against what its buyers were told in all waves.
+///
+/// # Errors
+/// When the database does not answer, or does not know a voucher any more.
+pub async fn judge(
+    database: &Database,
+    sales: &[SaleInWaves<'_>],
+) -> anyhow::Result<Vec<VoucherVerdict>> {
+    let mut verdicts = Vec::with_capacity(sales.len());
+    for SaleInWaves { sale, told, paid, failures, most_oversold, withheld, stuck, .. } in sales {
+        let id = sale.voucher.id;
+        let audit = sale.audit(database).await?;
+        let lost = audit::count_lost(database.pool(), id, &told.acknowledged_ids()).await?;
+        // The judge knows no orders that end. Those are the crowd's as well, and the buyers who were served
+        // by them need have no order now.
+        let ended = audit.life.cancelled + audit.life.refunded;
+        let served = told.served.saturating_sub(ended.unsigned_abs());
+        let told = Told { served, ..told.clone() };
+        let initial_stock = sale.voucher.initial_stock.into();
+        let books = Books { initial_stock, ..books(&audit, audit.orders + ended, lost) };
+        let verdict = VoucherVerdict::new(id, sale.buyers.len() as i64, &books, &told);
+        verdicts.push(verdict.with_payments(PaymentBooks {
+            life: audit.life,
+            lost: demo_payments::count_lost(database, id, paid).await?,
+            failures,
+            most_oversold: *most_oversold,
+            withheld: *withheld,
+            stuck: stuck.as_deref(),
+        }));
+    }
+    Ok(verdicts)
 }

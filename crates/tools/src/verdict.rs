@@ -2,13 +2,12 @@
 
 use std::ops::AddAssign;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::demo_against::Against;
 use load::crowd::CrowdReport;
-use load::latency::LatencyMs;
 use load::told::{Outcomes, Told};
-use load::verdict::{Books, Counts, Expectations, Finding, Verdict, judge};
+use load::verdict::{Books, CrowdVerdict, Expectations, Figures, Finding, Verdict, judge};
 use seckill::model::VoucherId;
 use seckill::purchase::audit::{OrderLives, Promise, VoucherAudit};
 
@@ -38,30 +37,6 @@ pub struct Terms {
     /// The share of the buyers that pays; `None`: the vouchers are free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pay: Option<f64>,
-}
-
-/// What there was and what was found, of one sale or of several together.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-#[allow(missing_docs)] // fixed by the product; the names say it
-pub struct Figures {
-    pub stock: i64,
-    pub users: i64,
-    /// Orders in the database.
-    pub orders: i64,
-    /// Stock left in the database.
-    pub remaining: i64,
-    #[serde(flatten)]
-    pub found: Counts,
-}
-
-impl AddAssign for Figures {
-    fn add_assign(&mut self, other: Self) {
-        self.stock += other.stock;
-        self.users += other.users;
-        self.orders += other.orders;
-        self.remaining += other.remaining;
-        self.found += other.found;
-    }
 }
 
 /// What became of the orders and the money, where vouchers cost something.
@@ -141,13 +116,7 @@ impl VoucherVerdict {
     #[must_use]
     pub fn new(voucher_id: VoucherId, users: i64, books: &Books, told: &Told) -> Self {
         let verdict = judge(books, told, &Expectations::ALONE);
-        let figures = Figures {
-            stock: books.initial_stock,
-            users,
-            orders: books.orders,
-            remaining: books.stock,
-            found: verdict.counts(),
-        };
+        let figures = Figures::new(users, books, &verdict);
         Self { voucher_id, figures, payments: None, holds: verdict.holds(), verdict }
     }
 
@@ -185,27 +154,17 @@ pub struct DemoVerdict {
     /// Where there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub voucher_id: Option<VoucherId>,
-    /// In all.
+    /// In all; its rates and latencies are those of the rush, with payments of the first.
     #[serde(flatten)]
-    pub figures: Figures,
+    pub crowd: CrowdVerdict,
     /// Where vouchers cost something.
     #[serde(flatten)]
     pub payments: Option<PaymentFigures>,
-    /// Attempts by answer.
-    pub outcomes: Outcomes,
-    /// Of the rush; with payments, of the first.
-    pub elapsed_ms: f64,
-    pub orders_per_s: f64,
-    pub answers_per_s: f64,
-    /// Of all answers.
-    pub latency_ms: Option<LatencyMs>,
     /// Where vouchers cost something.
     #[serde(flatten)]
     pub waves: Option<WaveFigures>,
     /// Each voucher on sale.
     pub vouchers: Vec<VoucherVerdict>,
-    /// Whether every promise was kept.
-    pub holds: bool,
     /// What came of the same crowd at a design of the ladder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
@@ -216,7 +175,7 @@ impl DemoVerdict {
     pub fn new(
         terms: Terms,
         vouchers: Vec<VoucherVerdict>,
-        crowd: CrowdReport,
+        crowd: &CrowdReport,
         waves: Option<WaveFigures>,
     ) -> Self {
         let mut figures = Figures::default();
@@ -225,18 +184,13 @@ impl DemoVerdict {
             figures += voucher.figures;
             payments += voucher.payments.unwrap_or_default();
         }
+        let holds = vouchers.iter().all(|voucher| voucher.holds);
         Self {
             terms,
             payments: terms.pay.map(|_| payments),
             voucher_id: if let [only] = &vouchers[..] { Some(only.voucher_id) } else { None },
-            figures,
-            orders_per_s: crowd.orders_per_s(figures.orders),
-            elapsed_ms: crowd.elapsed_ms,
-            answers_per_s: crowd.answers_per_s,
-            outcomes: crowd.told().outcomes,
-            latency_ms: crowd.latency_ms,
+            crowd: CrowdVerdict::new(figures, crowd, holds),
             waves,
-            holds: vouchers.iter().all(|voucher| voucher.holds),
             vouchers,
             against: None,
         }
@@ -245,6 +199,7 @@ impl DemoVerdict {
 
 #[cfg(test)]
 mod tests {
+    use load::verdict::Counts;
     use seckill::purchase::audit::Violation;
 
     use super::*;
@@ -283,7 +238,7 @@ mod tests {
             latency_ordered_ms: None,
         };
         let terms = Terms { attempts: 1, nodes: 1, strategy: "locked", pay: None };
-        DemoVerdict::new(terms, vouchers.to_vec(), crowd, None)
+        DemoVerdict::new(terms, vouchers.to_vec(), &crowd, None)
     }
 
     /// One voucher too many here and one too few there are two mistakes, and not none.
@@ -291,12 +246,12 @@ mod tests {
     fn sales_hold_together_only_when_each_of_them_does() {
         let (good, oversold, undersold) = (sold(10, 0), sold(11, -1), sold(9, 0));
         let all = together(&[good.clone(), good.clone()]);
-        assert!(all.holds && all.voucher_id.is_none());
-        let Figures { stock, users, orders, .. } = all.figures;
+        assert!(all.crowd.holds && all.voucher_id.is_none());
+        let Figures { stock, users, orders, .. } = all.crowd.figures;
         assert_eq!((stock, users, orders), (20, 40, 20));
         let all = together(&[good, oversold, undersold]);
-        assert!(!all.holds);
-        let Figures { orders, found, .. } = all.figures;
+        assert!(!all.crowd.holds);
+        let Figures { orders, found, .. } = all.crowd.figures;
         assert_eq!((orders, found.oversold, found.undersold), (30, 1, 1));
     }
 

@@ -14,37 +14,6 @@ use serde_json::Value;
 
 use testkit::processes::seckill;
 
-/// Everything that the product promises of the JSON.
-const FIELDS: [&str; 16] = [
-    "stock",
-    "users",
-    "attempts",
-    "nodes",
-    "strategy",
-    "orders",
-    "remaining",
-    "oversold",
-    "duplicates",
-    "undersold",
-    "lost",
-    "outcomes",
-    "elapsed_ms",
-    "orders_per_s",
-    "latency_ms",
-    "holds",
-];
-/// What is there with `--pay`, and only then.
-const PAYMENT_FIELDS: [&str; 9] = [
-    "pay",
-    "paid",
-    "expired",
-    "cancelled",
-    "payments",
-    "refunds",
-    "lost_payments",
-    "waves",
-    "all_waves_ms",
-];
 /// Everything that a buyer in a demo may be told.
 const CODES: [&str; 4] = ["ordered", "sold_out", "already_bought", "order_in_progress"];
 

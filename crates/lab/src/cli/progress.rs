@@ -34,7 +34,8 @@ impl LabProgress {
     /// What came of a rush.
     pub(super) fn rushed(&self, rush: &RushReport) {
         let outcome = stderr_look().judged(rush.mark(), !rush.as_claimed, rush.outcome());
-        let line = format!("{} rush: {outcome} ({:.0} orders/s)", rush.rung, rush.orders_per_s);
+        let line =
+            format!("{} rush: {outcome} ({:.0} orders/s)", rush.rung, rush.crowd.orders_per_s);
         self.step(&line, !rush.as_claimed);
     }
 

@@ -11,6 +11,7 @@ use super::session::in_world;
 use crate::{RushOptions, RushReport, World, missing, rush_seeded};
 use ladder::Rung;
 use load::rush::MAX_REQUESTS;
+use load::verdict::Figures;
 use program::write_json;
 use program::{ConfigError, FAILED, say};
 use report::Table;
@@ -157,21 +158,23 @@ fn table(rushes: &[RushReport]) -> String {
     ];
     let mut table = Table::new(&heads, &[11]);
     for rush in rushes {
+        let crowd = &rush.crowd;
+        let Figures { orders, remaining, found, .. } = crowd.figures;
         let latency = |of: fn(&load::latency::LatencyMs) -> f64| {
-            rush.latency_ms.as_ref().map_or_else(|| "-".to_owned(), |ms| format!("{:.0}", of(ms)))
+            crowd.latency_ms.as_ref().map_or_else(|| "-".to_owned(), |ms| format!("{:.0}", of(ms)))
         };
-        let kept = if rush.holds { "holds" } else { "BREAKS" };
+        let kept = if crowd.holds { "holds" } else { "BREAKS" };
         let claim = if rush.as_claimed { "as claimed" } else { "NOT as claimed" };
         table.add([
             rush.rung.to_owned(),
-            rush.orders.to_string(),
-            rush.remaining.to_string(),
-            rush.oversold.to_string(),
-            rush.duplicates.to_string(),
-            rush.undersold.to_string(),
-            rush.lost.to_string(),
-            rush.unexpected.to_string(),
-            format!("{:.0}", rush.orders_per_s),
+            orders.to_string(),
+            remaining.to_string(),
+            found.oversold.to_string(),
+            found.duplicates.to_string(),
+            found.undersold.to_string(),
+            found.lost.to_string(),
+            found.unexpected.to_string(),
+            format!("{:.0}", crowd.orders_per_s),
             latency(|ms| ms.p50),
             latency(|ms| ms.p99),
             format!("{kept}, {claim}"),

@@ -68,19 +68,20 @@ impl Cell {
 impl RushReport {
     /// What it counted against the promises: "12 oversold, 3 lost".
     pub fn losses(&self) -> String {
-        let unexpected = i64::try_from(self.unexpected).unwrap_or(i64::MAX);
+        let found = self.crowd.figures.found;
+        let unexpected = i64::try_from(found.unexpected).unwrap_or(i64::MAX);
         let counts = [
-            (self.oversold, "oversold"),
-            (self.duplicates, "twice to one buyer"),
-            (self.undersold, "undersold"),
-            (self.lost, "lost"),
+            (found.oversold, "oversold"),
+            (found.duplicates, "twice to one buyer"),
+            (found.undersold, "undersold"),
+            (found.lost, "lost"),
             (self.written_later.map_or(0, |later| later.missing), "promised and never written"),
             (unexpected, "without a proper answer"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count != 0);
         let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
         match counts.is_empty() {
-            true if self.holds => "every promise kept".to_owned(),
+            true if self.crowd.holds => "every promise kept".to_owned(),
             true => self.witnesses.join("; "),
             false => counts.join(", "),
         }
@@ -88,7 +89,7 @@ impl RushReport {
 
     /// "breaks, as claimed".
     pub fn outcome(&self) -> &'static str {
-        match (self.holds, self.as_claimed) {
+        match (self.crowd.holds, self.as_claimed) {
             (true, _) => "holds",
             (false, true) => "breaks, as claimed",
             (false, false) if self.broken.is_empty() => "unknown, NOT as claimed",
@@ -98,7 +99,7 @@ impl RushReport {
 
     /// How it is shown in a matrix.
     pub fn mark(&self) -> Mark {
-        match self.holds {
+        match self.crowd.holds {
             true => Mark::Holds,
             false if self.broken.is_empty() => Mark::Unknown,
             false => Mark::Breaks,

@@ -218,9 +218,11 @@ fn rushes(report: &LabReport, look: Look) -> String {
     let heads = ["rung", "orders", "orders/s", "p99", "", ""].map(|head| look.aside(head));
     let mut table = Table::new(&heads.each_ref().map(String::as_str), &[4, 5]);
     for rush in &report.rushes {
-        let latency = rush.latency_ms.map_or_else(String::new, |it| format!("{:.0} ms", it.p99));
+        let latency =
+            rush.crowd.latency_ms.map_or_else(String::new, |it| format!("{:.0} ms", it.p99));
         let outcome = look.judged(rush.mark(), !rush.as_claimed, rush.outcome());
-        let (orders, rate) = (rush.orders.to_string(), format!("{:.0}", rush.orders_per_s));
+        let (orders, rate) =
+            (rush.crowd.figures.orders.to_string(), format!("{:.0}", rush.crowd.orders_per_s));
         table.add([rush.rung.to_owned(), orders, rate, latency, outcome, rush.losses()]);
     }
     let RushOptions { users, stock, .. } = report.crowd;

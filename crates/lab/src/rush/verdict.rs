@@ -1,14 +1,11 @@
 //! What came of a rush: the judge's findings as promises, and whether the rung claims those.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::later::WrittenLater;
 use ladder::{Capability, Invariant, LockKind, Rung};
 use load::crowd::CrowdReport;
-use load::latency::LatencyMs;
-use load::verdict::{Books, Expectations, Finding, Verdict, judge};
+use load::verdict::{Books, CrowdVerdict, Expectations, Figures, Finding, Promise, Verdict, judge};
 
 /// Of so many attempts one may be refused because the lock's one server was late.
 const EXCUSED_OF: u64 = 4;
@@ -18,39 +15,13 @@ const EXCUSED_OF: u64 = 4;
 pub struct RushReport {
     /// The rung.
     pub rung: &'static str,
-    /// Buyers.
-    pub users: u32,
-    /// What the order of their attempts was drawn from.
+    /// What the order of the attempts was drawn from.
     pub seed: u64,
-    /// Orders in the database.
-    pub orders: i64,
-    /// Vouchers at the beginning.
-    pub stock: i64,
-    /// What the stock column says in the end.
-    pub remaining: i64,
-    /// Orders beyond the stock.
-    pub oversold: i64,
-    /// Orders beyond one per user.
-    pub duplicates: i64,
-    /// Vouchers that vanished, or stayed unsold though somebody without one was told that
-    /// they are sold out.
-    pub undersold: i64,
-    /// Orders acknowledged that the database does not hold; those that were promised and not
-    /// acknowledged are in `written_later`.
-    pub lost: i64,
-    /// Attempts without a proper answer: `http_500`, `unavailable`, `no_answer`, `not_sent`.
-    /// See [`RushReport::as_claimed`] for those that have an excuse.
-    pub unexpected: u64,
-    /// Attempts by what they were told.
-    pub outcomes: BTreeMap<String, u64>,
-    /// From the first attempt to the last answer.
-    pub elapsed_ms: f64,
-    /// Orders a second.
-    pub orders_per_s: f64,
-    /// Answers of any kind a second.
-    pub answers_per_s: f64,
-    /// Of all answers.
-    pub latency_ms: Option<LatencyMs>,
+    /// What the crowd has come to. Of the orders that are `lost` these are the acknowledged ones; those that were
+    /// promised and not acknowledged are in `written_later`. [`RushReport::as_claimed`] says which attempts
+    /// without a proper answer have an excuse.
+    #[serde(flatten)]
+    pub crowd: CrowdVerdict,
     /// Of a rung that answers first: how far its orders are behind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written_later: Option<WrittenLater>,
@@ -59,8 +30,6 @@ pub struct RushReport {
     pub broken: Vec<Invariant>,
     /// What is wrong, a sentence each.
     pub witnesses: Vec<String>,
-    /// Whether every promise was kept, and what came of every attempt can be judged.
-    pub holds: bool,
     /// Whether every promise was kept that the rung claims, or that no scenario is said to
     /// break it in, and what came of every attempt can be judged.
     ///
@@ -96,15 +65,15 @@ fn expectations(rung: &Rung) -> Expectations {
     Expectations { writes_later: rung.has_consumer(), excuses_one_in, ..Expectations::ALONE }
 }
 
-/// The promise that a finding breaks. `None`: what came of the attempts cannot be judged.
-fn promise(rung: &Rung, finding: &Finding) -> Option<Invariant> {
-    match finding {
-        Finding::Oversold(..) => Some(Invariant::NoOversell),
-        Finding::Duplicates { .. } => Some(Invariant::OnePerUser),
-        Finding::Undersold(..) | Finding::Misbooked(_) => Some(Invariant::NoUndersell),
-        Finding::Lost { .. } if rung.has_consumer() => Some(Invariant::NoBrokenPromise),
-        Finding::Lost { .. } => Some(Invariant::NoLostOrder),
-        _ => None,
+/// The promise of the rung that a finding breaks. `None`: what came of the attempts cannot be judged.
+fn invariant(rung: &Rung, finding: &Finding) -> Option<Invariant> {
+    match finding.promise()? {
+        Promise::NoOversell => Some(Invariant::NoOversell),
+        Promise::OnePerUser => Some(Invariant::OnePerUser),
+        Promise::NoUndersell | Promise::BooksAddUp => Some(Invariant::NoUndersell),
+        Promise::NoLostOrder if rung.has_consumer() => Some(Invariant::NoBrokenPromise),
+        Promise::NoLostOrder => Some(Invariant::NoLostOrder),
+        Promise::NoUntoldOrder | Promise::EveryAttemptAnswered => None,
     }
 }
 
@@ -117,32 +86,18 @@ impl RushReport {
         crowd: &CrowdReport,
     ) -> Self {
         let SaleResult { books, written_later } = sale;
-        let told = crowd.told();
-        let verdict = judge(books, &told, &expectations(rung));
+        let verdict = judge(books, &crowd.told(), &expectations(rung));
         let faults = verdict.findings.iter().filter(|finding| !finding.is_excused());
-        let faults: Vec<_> = faults.map(|finding| promise(rung, finding)).collect();
+        let faults: Vec<_> = faults.map(|finding| invariant(rung, finding)).collect();
         let mut broken: Vec<Invariant> = faults.iter().copied().flatten().collect();
         broken.dedup();
-        let found = verdict.counts();
+        let mut figures = Figures::new(terms.users.into(), books, &verdict);
+        figures.found.lost = books.lost;
         Self {
             rung: rung.id,
-            users: terms.users,
             seed,
-            orders: books.orders,
-            stock: books.initial_stock,
-            remaining: books.stock,
-            oversold: found.oversold,
-            duplicates: found.duplicates,
-            undersold: found.undersold,
-            lost: books.lost,
-            unexpected: found.unexpected,
-            elapsed_ms: crowd.elapsed_ms,
-            orders_per_s: crowd.orders_per_s(books.orders),
-            answers_per_s: crowd.answers_per_s,
-            latency_ms: crowd.latency_ms,
+            crowd: CrowdVerdict::new(figures, crowd, verdict.holds()),
             written_later: *written_later,
-            outcomes: told.outcomes,
-            holds: verdict.holds(),
             as_claimed: faults.iter().all(|it| it.is_some_and(|broken| !is_claimed(rung, broken))),
             broken,
             witnesses: verdict.sentences(),
@@ -282,7 +237,11 @@ mod tests {
         ] {
             let rush = rushed(rung, books, lost, told);
             assert_eq!(rush.broken, broken, "{rush:?}");
-            assert_eq!((rush.holds, rush.as_claimed), (broken.is_empty(), as_claimed), "{rush:?}");
+            assert_eq!(
+                (rush.crowd.holds, rush.as_claimed),
+                (broken.is_empty(), as_claimed),
+                "{rush:?}"
+            );
         }
         let twice = rushed("r05a", (10, 9, 0), 0, ALL_SOLD).witnesses;
         assert_eq!(twice, ["1 sold twice to one buyer: 10 orders of 9; user 7 holds 3 and 4"]);
@@ -302,11 +261,15 @@ mod tests {
             ("r13d", "unavailable", false),
         ] {
             let rush = rushed(rung, (10, 10, 0), 0, &[("ordered", 10), (code, 10)]);
-            assert_eq!((rush.unexpected, rush.broken.len()), (10, 0), "{rush:?}");
-            assert_eq!((rush.holds, rush.as_claimed), (excused, excused), "{rush:?}");
+            assert_eq!(
+                (rush.crowd.figures.found.unexpected, rush.broken.len()),
+                (10, 0),
+                "{rush:?}"
+            );
+            assert_eq!((rush.crowd.holds, rush.as_claimed), (excused, excused), "{rush:?}");
             assert!(rush.witnesses[0].contains(&format!("10 {code}")), "{rush:?}");
         }
         let untold = rushed("r01", (10, 10, 0), 0, NINE_SOLD);
-        assert_eq!((untold.holds, untold.as_claimed, untold.broken.len()), (false, false, 0));
+        assert_eq!((untold.crowd.holds, untold.as_claimed, untold.broken.len()), (false, false, 0));
     }
 }

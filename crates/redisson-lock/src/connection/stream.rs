@@ -41,7 +41,7 @@ pub(super) async fn connect(
             let stream = Counted { stream, written: written.clone() };
             match tls {
                 None => Ok(Box::new(stream)),
-                Some(tls) => tls.connect(host, stream).await,
+                Some(tls) => Ok(Box::new(tls.connect(host, stream).await?)),
             }
         }
         ConnectionAddr::Unix(path) => {

@@ -25,10 +25,10 @@ mod with_rustls {
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
     use rustls::{ClientConfig, RootCertStore};
-    use tokio_rustls::TlsConnector;
-    use tokio_rustls::rustls;
+    use tokio::io::{AsyncRead, AsyncWrite};
+    use tokio_rustls::client::TlsStream;
+    use tokio_rustls::{TlsConnector, rustls};
 
-    use super::super::stream::AsyncStream;
     use super::TlsFiles;
 
     /// The settings of TLS connections to one Redis, read once.
@@ -74,17 +74,15 @@ mod with_rustls {
         }
 
         /// TLS on this connection, with the server that has a certificate for `host`.
-        pub(in super::super) async fn connect(
+        pub(in super::super) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
             &self,
             host: &str,
-            stream: impl AsyncStream + 'static,
-        ) -> io::Result<Box<dyn AsyncStream>> {
+            stream: S,
+        ) -> io::Result<TlsStream<S>> {
             let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-            let stream = self.0.connect(name, stream).await;
-            let stream = stream.map_err(|error| {
+            self.0.connect(name, stream).await.map_err(|error| {
                 io::Error::new(error.kind(), format!("no TLS connection to {host}: {error}"))
-            })?;
-            Ok(Box::new(stream))
+            })
         }
     }
 
@@ -131,11 +129,7 @@ impl Tls {
         Err("this program was built without TLS".to_owned())
     }
 
-    pub(super) async fn connect(
-        &self,
-        _: &str,
-        _: impl super::stream::AsyncStream + 'static,
-    ) -> std::io::Result<Box<dyn super::stream::AsyncStream>> {
+    pub(super) async fn connect<S>(&self, _: &str, _: S) -> std::io::Result<S> {
         match *self {}
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use load::LoadError;
 use load::latency::Latencies;
-use load::outcome::{ACCEPTED, NO_ANSWER, NOT_SENT, ORDER_IN_PROGRESS, UNAVAILABLE};
+use load::outcome::{
+    ACCEPTED, NO_ANSWER, NOT_SENT, ORDER_IN_PROGRESS, UNAVAILABLE, unknown_status,
+};
 use load::rush::{self, AnswerExample, PlannedRequest, Progress, RushPlan, RushResult};
 use program::ConfigError;
 use tokio::time::{Instant, interval, sleep};
@@ -219,13 +221,12 @@ impl CrowdSender<'_> {
             let mut decided = HashMap::new();
             for answer in result.answers {
                 let (outcome, buyer) = (answer.outcome.as_ref(), answer.buyer as usize);
-                let is_unfit = outcome.starts_with("http_") && !outcome.starts_with("http_5");
-                match is_unfit {
+                let unknown = unknown_status(outcome);
+                match unknown.is_some_and(|status| !(500..=599).contains(&status)) {
                     true => sale.unfit.insert(buyer),
                     false => sale.unfit.remove(&buyer),
                 };
-                let is_open = ASK_AGAIN.contains(&outcome) || outcome.starts_with("http_");
-                if !is_open {
+                if unknown.is_none() && !ASK_AGAIN.contains(&outcome) {
                     decided.insert(buyer, (answer.outcome, answer.order_id));
                 }
             }

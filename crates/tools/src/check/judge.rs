@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use load::outcome::{ACCEPTED, ALREADY_BOUGHT, NO_ANSWER, NOT_SENT, ORDERED};
+use load::outcome::{ACCEPTED, ALREADY_BOUGHT, NO_ANSWER, NOT_SENT, ORDERED, unknown_status};
 use load::told::{Outcomes, RefusedBuyers, Told, in_words};
-use load::verdict::{Books, Expectations, Finding, Verdict, judge};
+use load::verdict::{Books, Expectations, Promise, Verdict, judge};
 
 use super::addresses::CheckNode;
 use super::evidence::Evidence;
-use super::promises::{CheckedPromise, Ruling};
+use super::promises::Ruling;
 use super::sale_record::SaleRecord;
 
 /// What a buyer has heard who was accepted and then nothing more: an order may come of it.
@@ -46,22 +46,21 @@ impl<'a> Judge<'a> {
 
     /// What this voucher says of a promise.
     #[must_use]
-    pub fn ruling(&self, promise: CheckedPromise) -> Ruling {
+    pub fn ruling(&self, promise: Promise) -> Ruling {
         match promise {
-            CheckedPromise::NoOversell => self.oversold(),
-            CheckedPromise::OnePerUser => self.twice(),
-            CheckedPromise::NoUndersell => self.undersold(),
-            CheckedPromise::BooksAddUp => self.misbooked(),
-            CheckedPromise::NoLostOrder => self.lost(),
-            CheckedPromise::NoUntoldOrder => self.untold(),
-            CheckedPromise::EveryAttemptAnswered => self.unanswered(),
+            Promise::NoOversell => self.oversold(),
+            Promise::OnePerUser => self.twice(),
+            Promise::NoUndersell => self.undersold(),
+            Promise::BooksAddUp => self.misbooked(),
+            Promise::NoLostOrder => self.lost(),
+            Promise::NoUntoldOrder => self.untold(),
+            Promise::EveryAttemptAnswered => self.unanswered(),
         }
     }
 
-    /// The sentence of a finding that `is` the one.
-    fn sentence(&self, is: fn(&Finding) -> bool) -> Option<String> {
-        let mut findings = self.verdict.as_ref()?.findings.iter();
-        findings.find(|finding| is(finding)).map(ToString::to_string)
+    /// What the judge of all crowds finds against a promise.
+    fn found(&self, promise: Promise) -> Option<String> {
+        self.verdict.as_ref()?.against(promise).map(ToString::to_string)
     }
 
     /// Why the books decide nothing.
@@ -91,7 +90,7 @@ impl<'a> Judge<'a> {
         let sale = self.evidence.sale;
         let Some(capacity) = sale.capacity else { return Ruling::Unknown(NO_STOCK.to_owned()) };
         let beyond = self.evidence.beyond(capacity);
-        match self.sentence(|it| matches!(it, Finding::Oversold(..))) {
+        match self.found(Promise::NoOversell) {
             Some(sentence) => return broken(sentence, beyond),
             None if !beyond.is_empty() => {
                 let yeses = sale.promised();
@@ -125,7 +124,7 @@ impl<'a> Judge<'a> {
         if after.is_none_or(|after| after.reading.users.is_none()) {
             return told.map_or(Ruling::Unknown(NO_USERS.to_owned()), told_of_two);
         }
-        match (self.sentence(|it| matches!(it, Finding::Duplicates { .. })), told) {
+        match (self.found(Promise::OnePerUser), told) {
             (Some(sentence), told) => {
                 let booked = self.evidence.booked_twice();
                 broken(sentence, booked.into_iter().chain(told.into_iter().flatten()).collect())
@@ -145,7 +144,7 @@ impl<'a> Judge<'a> {
         if self.evidence.sale.capacity.is_none() {
             return Ruling::Unknown(NO_STOCK.to_owned());
         }
-        if let Some(sentence) = self.sentence(|it| matches!(it, Finding::Undersold(..))) {
+        if let Some(sentence) = self.found(Promise::NoUndersell) {
             return broken(sentence, self.evidence.refused());
         }
         self.untested().unwrap_or(Ruling::Holds)
@@ -158,7 +157,7 @@ impl<'a> Judge<'a> {
         match (self.evidence.sale.capacity, self.stock_left()) {
             (None, _) => Ruling::Unknown(NO_STOCK.to_owned()),
             (_, None) => Ruling::Unknown(NO_STOCK_LEFT.to_owned()),
-            _ => match self.sentence(|it| matches!(it, Finding::Misbooked(_))) {
+            _ => match self.found(Promise::BooksAddUp) {
                 Some(sentence) => broken(sentence, Vec::new()),
                 None => self.untested().unwrap_or(Ruling::Holds),
             },
@@ -217,14 +216,12 @@ impl<'a> Judge<'a> {
         let (mut failed, mut unread) = (Outcomes::new(), Outcomes::new());
         for answer in &sale.heard {
             let outcome = answer.outcome.as_ref();
-            let counted =
-                if [NO_ANSWER, NOT_SENT].contains(&outcome) || outcome.starts_with("http_5") {
-                    &mut failed
-                } else if outcome.starts_with("http_") {
-                    &mut unread
-                } else {
-                    continue;
-                };
+            let counted = match unknown_status(outcome) {
+                Some(500..=599) => &mut failed,
+                Some(_) => &mut unread,
+                None if [NO_ANSWER, NOT_SENT].contains(&outcome) => &mut failed,
+                None => continue,
+            };
             *counted.entry(outcome.to_owned()).or_default() += 1;
         }
         if !failed.is_empty() {

@@ -1,55 +1,7 @@
-//! The promises that a check judges, and its three verdicts.
+//! What a check says of a promise: one of three verdicts.
 
+use load::verdict::Promise;
 use serde::Serialize;
-use strum::VariantArray;
-
-/// A promise.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr, strum::VariantArray,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum CheckedPromise {
-    /// Orders never exceed the stock.
-    NoOversell,
-    /// One user has at most one order.
-    OnePerUser,
-    /// Nobody hears "sold out" while stock is left.
-    NoUndersell,
-    /// Orders and stock left are the stock that was put on sale.
-    BooksAddUp,
-    /// Each yes is in the books.
-    NoLostOrder,
-    /// Each order in the books was told to its buyer.
-    NoUntoldOrder,
-    /// Each attempt is answered, by an answer that says something.
-    EveryAttemptAnswered,
-}
-
-impl CheckedPromise {
-    /// All of them, in the order in which they are told.
-    pub const ALL: &[Self] = Self::VARIANTS;
-
-    /// Its name in JSON and in the documentation.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-
-    /// What it says.
-    #[must_use]
-    pub const fn meaning(self) -> &'static str {
-        match self {
-            Self::NoOversell => "nothing is sold that does not exist",
-            Self::OnePerUser => "nobody is sold two",
-            Self::NoUndersell => "nobody is refused while stock is left",
-            Self::BooksAddUp => "orders and stock left add up",
-            Self::NoLostOrder => "every yes is in the books",
-            Self::NoUntoldOrder => "every order was told to its buyer",
-            Self::EveryAttemptAnswered => "every attempt is answered",
-        }
-    }
-}
 
 /// What one crowd's voucher says of a promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +44,7 @@ impl ThreeValued {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PromiseVerdict {
     /// The promise.
-    pub promise: CheckedPromise,
+    pub promise: Promise,
     /// The verdict.
     pub verdict: ThreeValued,
     /// The witness, or what is missing, a sentence each.
@@ -105,7 +57,7 @@ const TOLD_CROWDS: usize = 3;
 impl PromiseVerdict {
     /// Of the rulings of all crowds, each with its name.
     #[must_use]
-    pub fn over(promise: CheckedPromise, rulings: Vec<(&str, Ruling)>) -> Self {
+    pub fn over(promise: Promise, rulings: Vec<(&str, Ruling)>) -> Self {
         let (mut broken, mut unknown, mut untested) = (Vec::new(), Vec::new(), Vec::new());
         let mut holds = false;
         for (name, ruling) in rulings {
@@ -153,7 +105,7 @@ mod tests {
 
     fn over(rulings: Vec<Ruling>) -> (ThreeValued, Vec<String>) {
         let rulings = rulings.into_iter().map(|ruling| ("a", ruling)).collect();
-        let verdict = PromiseVerdict::over(CheckedPromise::NoOversell, rulings);
+        let verdict = PromiseVerdict::over(Promise::NoOversell, rulings);
         (verdict.verdict, verdict.sentences)
     }
 

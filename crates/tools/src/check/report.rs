@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use load::latency::LatencyMs;
 use load::rush::AnswerExample;
+use load::verdict::Promise;
 use serde::Serialize;
 
 use super::crowds::{BookedRush, CrowdTotals, RushFigures};
 use super::judge::Judge;
-use super::promises::{CheckedPromise, PromiseVerdict, Ruling, ThreeValued};
+use super::promises::{PromiseVerdict, Ruling, ThreeValued};
 use super::sale_record::SaleRecord;
 use super::target::CheckTarget;
 
@@ -117,7 +118,7 @@ impl CheckReport {
             .iter()
             .map(|sale| Judge::new(sale, &target.nodes, target.later.is_some()))
             .collect();
-        let verdict = |promise: CheckedPromise| {
+        let verdict = |promise: Promise| {
             let rulings = sales.iter().zip(&judges);
             let rulings = rulings.map(|(sale, judge)| (sale.name.as_str(), judge.ruling(promise)));
             let cut_short = totals.cut_short.as_ref();
@@ -125,7 +126,7 @@ impl CheckReport {
             let rulings = rulings.chain(cut_short.map(missing));
             PromiseVerdict::over(promise, rulings.collect())
         };
-        let promises: Vec<_> = CheckedPromise::ALL.iter().copied().map(verdict).collect();
+        let promises: Vec<_> = Promise::ALL.iter().copied().map(verdict).collect();
         Self {
             target: terms.file.clone(),
             addresses: target.nodes.iter().map(|node| node.url.clone()).collect(),

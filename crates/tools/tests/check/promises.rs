@@ -1,5 +1,6 @@
 //! What is wrong is found, with a witness, and nothing else is.
 
+use testkit::golden::assert_fields;
 use testkit::processes::place;
 
 use super::target_server::{TargetServer, Wire, Wrong};
@@ -33,6 +34,10 @@ async fn every_wrong_design_is_found_by_its_promise_and_a_witness() {
         let (output, result) = check(place.path(), &text, &["--rounds", "8"]).await;
         let result = result.unwrap_or_else(|| panic!("{wrong:?}: {output:?}"));
         assert_eq!(with(&result, "broken"), broken, "{wrong:?}: {result:#}");
+        if wrong == Wrong::Fails {
+            // With examples of answers.
+            assert_fields("check --json", &result);
+        }
         // Where the last one is never sold, nothing shows that there is no other.
         let unknown: &[&str] = if wrong == Wrong::RefusesEarly { &["no_oversell"] } else { &[] };
         assert_eq!(with(&result, "unknown"), unknown, "{wrong:?}: {result:#}");

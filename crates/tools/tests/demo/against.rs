@@ -8,6 +8,7 @@ use sqlx::PgPool;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{demo, number, told};
+use testkit::golden::assert_fields;
 use testkit::processes::{DEADLINE, place, seckill, send};
 use testkit::wait::eventually;
 
@@ -23,6 +24,7 @@ async fn a_wrong_design_breaks_beside_a_sale_that_holds() {
     assert!(verdict["holds"].as_bool().unwrap(), "{verdict}");
     assert_eq!((number(&verdict, "orders"), number(&verdict, "duplicates")), (20, 0));
     let other = &verdict["against"];
+    assert_fields("demo --json, against: a rush of the lab", other);
     assert_eq!((&other["rung"], &other["holds"]), (&"r02_row_lock".into(), &false.into()));
     // Nothing in r02 looks at who buys.
     let duplicates = number(other, "duplicates");

@@ -221,7 +221,12 @@ impl ShowSeller {
         let plan = self.plan(crowd, nodes, sale.path(), sale.buyers().collect());
         let report = self.send(plan, begins_at).await.map_err(crowd_failed_at_rung)?;
         let rush = sale.judged(crowd.seed, &report).await.map_err(rung_failed)?;
-        self.end_half(ShowVerdict::new(&rush.verdict, rush.orders, &report, crowd.total()));
+        self.end_half(ShowVerdict::new(
+            &rush.verdict,
+            rush.crowd.figures.orders,
+            &report,
+            crowd.total(),
+        ));
         Ok(())
     }
 

@@ -102,6 +102,7 @@ fn replay(cell: &Cell) -> Markup {
 
 fn rush(report: &LabReport, rush: &RushReport) -> Markup {
     let (mark, wrong) = (rush.mark(), !rush.as_claimed);
+    let found = rush.crowd.figures.found;
     html! {
         details.cell.(class(mark, wrong)) open {
             summary {
@@ -115,9 +116,9 @@ fn rush(report: &LabReport, rush: &RushReport) -> Markup {
             }
             div.body id=(cell_anchor(rush.rung, None)) {
                 dl.figures {
-                    (figure("orders", &rush.orders.to_string()))
-                    (figure("orders per second", &format!("{:.0}", rush.orders_per_s)))
-                    @if let Some(latency) = rush.latency_ms {
+                    (figure("orders", &rush.crowd.figures.orders.to_string()))
+                    (figure("orders per second", &format!("{:.0}", rush.crowd.orders_per_s)))
+                    @if let Some(latency) = rush.crowd.latency_ms {
                         (figure("median answer", &format!("{:.0} ms", latency.p50)))
                         (figure("99 % within", &format!("{:.0} ms", latency.p99)))
                     }
@@ -128,10 +129,10 @@ fn rush(report: &LabReport, rush: &RushReport) -> Markup {
                         (figure("until all was written", &format!("{:.1} s", later.behind_s)))
                         (figure("promised, never written", &later.missing.to_string()))
                     }
-                    (figure("oversold", &rush.oversold.to_string()))
-                    (figure("twice to one buyer", &rush.duplicates.to_string()))
-                    (figure("undersold", &rush.undersold.to_string()))
-                    (figure("lost", &rush.lost.to_string()))
+                    (figure("oversold", &found.oversold.to_string()))
+                    (figure("twice to one buyer", &found.duplicates.to_string()))
+                    (figure("undersold", &found.undersold.to_string()))
+                    (figure("lost", &found.lost.to_string()))
                 }
                 @for witness in &rush.witnesses { p.witness { (witness) } }
             }

@@ -50,7 +50,7 @@ fn rows(report: &LabReport) -> Markup {
                         (sign(mark, wrong))
                     }
                 }
-                td.rate { (format!("{:.0}", rush.orders_per_s)) }
+                td.rate { (format!("{:.0}", rush.crowd.orders_per_s)) }
                 td { @if broken.is_empty() { "none" } @else { (broken.join(", ")) } }
             }
         }
