@@ -77,13 +77,16 @@ fn variant(key: &str) -> String {
 struct Code {
     text: String,
     words: HashSet<String>,
+    /// Whether there are texts with holes in it, as scripts have them.
+    has_templates: bool,
 }
 
 impl Code {
     fn all(extension: &str) -> Vec<Self> {
         let of = |(_, text): (String, String)| {
             let words = words(&text).map(str::to_owned).collect();
-            Self { text, words }
+            let has_templates = text.contains("${");
+            Self { text, words, has_templates }
         };
         sources(extension).into_iter().map(of).collect()
     }
@@ -98,7 +101,7 @@ impl Code {
         };
         self.words.contains(key)
             || self.words.contains(variant)
-            || self.text.contains("${") && key.match_indices('_').any(|(at, _)| made(at))
+            || self.has_templates && key.match_indices('_').any(|(at, _)| made(at))
     }
 }
 
