@@ -1,7 +1,7 @@
 //! The texts of the pages: each in both languages, every hole with its value, none that nobody says. A text that the
 //! code says and no file has would end the program that says it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 
 use crate::tidy::files;
@@ -73,35 +73,55 @@ fn variant(key: &str) -> String {
     key.split('_').filter(|word| !word.is_empty()).map(capital).collect()
 }
 
-/// Whether some code says a text: by its key, as the name of a variant, or by a key that it makes, of which it writes
-/// the beginning or the end.
-fn says(code: &str, key: &str) -> bool {
-    let variant = variant(key);
-    let made = |at: usize| {
-        let (beginning, end) = key.split_at(at);
-        code.contains(&format!("`{beginning}_${{")) || code.contains(&format!("}}{end}`"))
-    };
-    words(code).any(|word| word == key || word == variant)
-        || key.match_indices('_').any(|(at, _)| made(at))
+/// A file of code, and its words.
+struct Code {
+    text: String,
+    words: HashSet<String>,
+    /// Whether there are texts with holes in it, as scripts have them.
+    has_templates: bool,
+}
+
+impl Code {
+    fn all(extension: &str) -> Vec<Self> {
+        let of = |(_, text): (String, String)| {
+            let words = words(&text).map(str::to_owned).collect();
+            let has_templates = text.contains("${");
+            Self { text, words, has_templates }
+        };
+        sources(extension).into_iter().map(of).collect()
+    }
+
+    /// Whether it says a text: by its key, as the name of a variant, or by a key that it makes, of which it writes the
+    /// beginning or the end.
+    fn says(&self, key: &str, variant: &str) -> bool {
+        let made = |at: usize| {
+            let (beginning, end) = key.split_at(at);
+            let ends = [format!("`{beginning}_${{"), format!("}}{end}`")];
+            ends.iter().any(|end| self.text.contains(end))
+        };
+        self.words.contains(key)
+            || self.words.contains(variant)
+            || self.has_templates && key.match_indices('_').any(|(at, _)| made(at))
+    }
 }
 
 #[test]
 fn every_text_is_said_and_every_hole_has_its_value() {
-    let (rust, scripts) = (sources("rs"), sources("js"));
-    let code: Vec<&str> = rust.iter().chain(&scripts).map(|(_, code)| code.as_str()).collect();
+    let (rust, scripts) = (Code::all("rs"), Code::all("js"));
     let mut wrong = Vec::new();
     for (file, texts) in texts().values().flatten() {
         for (key, [english, chinese]) in texts {
-            let says: Vec<&str> = code.iter().copied().filter(|code| says(code, key)).collect();
+            let variant = variant(key);
+            let code = rust.iter().chain(&scripts);
+            let says: Vec<&Code> = code.filter(|code| code.says(key, &variant)).collect();
             if says.is_empty() {
                 wrong.push(format!("{file}: nobody says {key}"));
             }
             for hole in holes(english).union(&holes(chinese)) {
+                let is_named = says.iter().any(|code| code.words.contains(*hole));
                 // A script may fill in what the server answered.
                 let answered = format!(" {hole}: ");
-                let is_answered = rust.iter().any(|(_, code)| code.contains(&answered));
-                let is_named = |code: &&str| words(code).any(|word| word == *hole);
-                if !is_answered && !says.iter().any(is_named) {
+                if !is_named && !rust.iter().any(|code| code.text.contains(&answered)) {
                     wrong.push(format!("{file}: {key}: nothing fills in {hole}"));
                 }
             }
