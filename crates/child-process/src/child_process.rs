@@ -55,20 +55,21 @@ impl ChildProcess {
     }
 
     fn start_in(leads_a_group: bool, mut command: Command, farewell: Signal) -> io::Result<Self> {
-        // The kernel may send it several times, once for each thread of this process that ends: where that makes
-        // a difference the keeper alone does it.
-        if !(leads_a_group && farewell != Signal::SIGKILL && KeptGroup::is_possible()) {
-            end_with_us(command.as_std_mut(), farewell);
-        }
+        let mut kept = None;
         if leads_a_group {
             command.process_group(0);
+            kept = KeptGroup::led_by(command.as_std_mut(), farewell);
+        }
+        // The kernel may send it several times, once for each thread of this process that ends: where that makes
+        // a difference the keeper alone does it.
+        if kept.is_none() || farewell == Signal::SIGKILL {
+            end_with_us(command.as_std_mut(), farewell);
         }
         let runtime = Handle::current();
         let child = on_the_lasting_thread(move || {
             let _runtime = runtime.enter();
             command.spawn()
         })??;
-        let kept = child.id().filter(|_| leads_a_group).map(|id| KeptGroup::of(id, farewell));
         Ok(Self { child, leads_a_group, kept, patience: Duration::ZERO })
     }
 

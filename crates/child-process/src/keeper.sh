@@ -1,12 +1,13 @@
-# Ends process groups whose owner has ended: reads "+ LEADER SIGNAL" and "- LEADER SIGNAL" until its input does.
-while read -r sign leader signal; do
+# Ends process groups whose owner has ended: reads "+ NUMBER LEADER SIGNAL" and "- NUMBER" until its input does.
+while read -r sign number leader signal; do
   rest=
   for group in $groups; do
-    [ "$group" = "$leader:$signal" ] || rest="$rest $group"
+    [ "${group%%:*}" = "$number" ] || rest="$rest $group"
   done
   groups=$rest
-  [ "$sign" = - ] || groups="$groups $leader:$signal"
+  [ "$sign" = - ] || groups="$groups $number:$leader:$signal"
 done
 for group in $groups; do
+  group=${group#*:}
   kill -s "${group#*:}" -- "-${group%:*}"
 done
