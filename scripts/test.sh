@@ -4,11 +4,13 @@
 #
 #   scripts/test.sh [ARGUMENT...]    arguments for each test program: part of a test's name, --nocapture, ...
 set -uo pipefail
+# A process group for each program: they are ended whole, and Ctrl-C means to them what it means elsewhere.
+set -m
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 cargo=${CARGO:-cargo}
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
+trap 'for job in $(jobs -p); do kill -- "-$job"; done 2>/dev/null; exit 130' INT TERM
 
 # What takes minutes; the rest are seconds each.
 longest='seckill-lab seckill redisson-lock seckill-tools'

@@ -129,7 +129,7 @@ function showVouchers() {
   select.value = chosen ?? "";
 }
 
-export function choose(id) {
+function choose(id) {
   chosen = id;
   figures.watchSale(id);
   for (const listener of saleListeners) listener(null);

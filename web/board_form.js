@@ -18,7 +18,7 @@ export function show(fields, wrong) {
 }
 
 // The whole number in a field; null when it holds none from `least` to `most`.
-export function wholeNumber(id, least, most) {
+function wholeNumber(id, least, most) {
   const text = byId(id).value.trim();
   const value = /^[0-9]{1,10}$/.test(text) ? Number(text) : NaN;
   return value >= least && value <= most ? value : null;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use nix::{
-    sys::signal::{SigHandler, Signal, signal},
+    sys::signal::{SigHandler, SigSet, Signal, signal},
     unistd::{getpid, write},
 };
 
@@ -42,23 +42,36 @@ impl KeptGroup {
         let name = farewell.as_str().trim_start_matches("SIG");
         // The child says it itself, before it is another program: until then it keeps the keeper's input open.
         let in_the_child = move || -> io::Result<()> {
+            // What is blocked here would be blocked there: also the farewell.
+            SigSet::empty().thread_set_mask()?;
             let mut line = [0; 64];
             let mut rest = &mut line[..];
             writeln!(rest, "+ {number} {} {name}", getpid())?;
             let left = rest.len();
-            // SAFETY: no handler of ours is named. A keeper that is gone keeps nothing, and ends nobody.
+            // SAFETY: no handler of ours is named. Without a keeper the kernel ends the child alone.
             unsafe { signal(Signal::SIGPIPE, SigHandler::SigIgn) }?;
-            let _ = write(keeper, &line[..line.len() - left]);
+            if write(keeper, &line[..line.len() - left]).is_err() {
+                end_without_keeper(farewell)?;
+            }
             // SAFETY: as above; every child begins so.
             unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
             Ok(())
         };
         // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure formats numbers into
-        // an array of its own, makes four plain system calls (getpid, rt_sigaction, write), allocates nothing,
+        // an array of its own, makes plain system calls (rt_sigprocmask, getpid, rt_sigaction, write, prctl), allocates nothing,
         // takes no lock and cannot panic.
         unsafe { command.pre_exec(in_the_child) };
         Some(Self { keeper, number })
     }
+}
+
+/// The child ends with this process all the same, without what it has started.
+fn end_without_keeper(farewell: Signal) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_pdeathsig(farewell)?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = farewell;
+    Ok(())
 }
 
 impl Drop for KeptGroup {

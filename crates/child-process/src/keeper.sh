@@ -10,4 +10,6 @@ done
 for group in $groups; do
   group=${group#*:}
   kill -s "${group#*:}" -- "-${group%:*}"
+  # What is stopped hears nothing before it goes on.
+  kill -s CONT -- "-${group%:*}"
 done

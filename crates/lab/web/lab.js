@@ -185,7 +185,10 @@ function look(step) {
     button.hidden = !actor;
     button.disabled = !actor?.can_step;
     // The third is the consumer, or what ends orders that are not paid.
-    if (actor) button.dataset.step = button.firstChild.textContent = actor.name;
+    if (actor) {
+      button.dataset.step = button.firstChild.textContent = actor.name;
+      button.setAttribute("aria-keyshortcuts", actor.name.toLowerCase());
+    }
     if (actor?.user === 0) button.lastChild.textContent = actor.name === "T" ? texts.time_step : texts.consumer_step;
   });
   byId("lease").disabled = !frame.lease_can_end;
@@ -256,7 +259,7 @@ function takeSettings(settings) {
 
 function showSettings() {
   for (const name of SETTINGS) byId(name).value = plan[name];
-  game.showGoal(rungNow(), game.goalOf(rungNow(), plan), aimAt);
+  game.showGoal(rungNow(), game.goalOf(rungNow(), plan), aimAt, plan.unpaid);
 }
 
 async function readFile() {
@@ -323,6 +326,7 @@ function neighbour(distance) {
 
 async function changeSettings() {
   for (const name of SETTINGS) plan[name] = Number(byId(name).value);
+  plan.unpaid = false;
   showSettings();
   await restart();
 }

@@ -57,6 +57,8 @@ function bringIntoView(link) {
 
 // The lesson that these settings are for: one that breaks before one that holds.
 export function goalOf(rung, plan) {
+  // What the lessons show begins with nothing sold.
+  if (plan.unpaid) return null;
   const fits = ({ users, processes, stock }) =>
     users === plan.users && processes === plan.processes && stock === plan.stock;
   const breaks = (lesson) => lesson.breaks !== null;
@@ -65,10 +67,11 @@ export function goalOf(rung, plan) {
 }
 
 // `lesson` is what is to be broken from now on; `chooses` is called with another one.
-export function showGoal(rung, lesson, chooses) {
+export function showGoal(rung, lesson, chooses, unpaid = false) {
   goal = lesson;
   const promise = goal?.breaks;
-  const text = promise ? fill(texts.goal, { promise: texts[promise] ?? promise }) : texts.goal_holds;
+  const none = unpaid ? texts.unpaid : texts.goal_holds;
+  const text = promise ? fill(texts.goal, { promise: texts[promise] ?? promise }) : none;
   const said = promise ? [text, " ", element("code", {}, promise), ` · ${goal.story}`] : [text];
   byId("goal").replaceChildren(...said);
   byId("show-me").hidden = !goal;
@@ -135,7 +138,7 @@ export function won(rung, promises, count) {
   showLadder(rung);
 }
 
-export const bestOf = (rung, promise) => broken[rung]?.[promise] ?? null;
+const bestOf = (rung, promise) => broken[rung]?.[promise] ?? null;
 
 const sentence = (text) => {
   const isEnglish = language === "en";

@@ -26,6 +26,7 @@ function showHead(actor, events) {
   const ended = isKilled ? texts.killed : texts.through;
   card.classList.toggle("over", actor.is_over);
   card.querySelector("h3").textContent = actor.name;
+  card.setAttribute("aria-label", actor.name);
   const who = actor.user ? texts.buyer : actor.name === "T" ? texts.time_actor : texts.consumer;
   card.querySelector(".who").textContent = fill(who, actor);
   card

@@ -45,7 +45,6 @@ impl<'w> ScheduleRunner<'w> {
 
     /// Plays one schedule. What fails on the way makes it unknown.
     pub(super) async fn play(&mut self, prefix: &[Step]) -> anyhow::Result<Played> {
-        self.game.begin(self.setting.plan(), prefix).await?;
         let mut branches = Vec::new();
         let played = self.play_to_the_end(prefix, &mut branches).await;
         let timeline = self.game.driver.scheduler.log.take();
@@ -67,6 +66,7 @@ impl<'w> ScheduleRunner<'w> {
         prefix: &[Step],
         branches: &mut Vec<Branch<Step>>,
     ) -> anyhow::Result<Vec<Breach>> {
+        self.game.begin(self.setting.plan(), prefix).await?;
         play_prefix(self, prefix, branches).await?;
         self.game.settle().await?;
         let broken = self.game.verdict().unwrap_or_default().to_vec();

@@ -208,6 +208,8 @@ impl<'w> Game<'w> {
     pub(super) async fn act(&mut self, step: Step) -> anyhow::Result<()> {
         match step {
             Step::Go(CONSUMER) => {
+                // No lock of a rung with a consumer is renewed, so none of its processes is stopped.
+                assert!(self.stopped.is_none(), "a consumer of a stopped process goes on");
                 let stop = self.driver.run_consumer().await?;
                 self.moved(Mover::Consumer(stop));
             }

@@ -1,7 +1,7 @@
 //! The ladder in the browser: somebody is the scheduler of two buyers on a rung.
 //!
 //! `player` plays a few sessions at a time, each in one of its `seats`; `request` is what it is asked, and `api` how
-//! the page asks it; `html` is the page, with its `texts`; `rung_summary` is what it says of the rungs, and
+//! the page asks it; `html` is the page, its texts in `player.toml`; `rung_summary` is what it says of the rungs, and
 //! `rung_file` the file of one. `course` has the pages to read.
 
 mod api;

@@ -16,7 +16,6 @@ pub(super) struct RungSummary {
     pub(super) title: String,
     /// The part of the ladder that it belongs to.
     pub(super) part: &'static str,
-    has_consumer: bool,
     /// Whether a lease can be ended.
     has_lease: bool,
     /// Whether a process can be killed.
@@ -55,7 +54,6 @@ fn summary(rung: &'static Rung, language: Language) -> RungSummary {
         id: rung.id,
         label,
         part: rung.part(language),
-        has_consumer: rung.has_consumer(),
         has_lease: game::can_end_lease(rung),
         has_kill: game::can_be_killed(rung),
         has_pause: game::can_be_paused(rung),

@@ -162,7 +162,9 @@ impl SeatsLoop {
 
 /// Gives a request to a session. One that has just ended, or has too much to do, says so.
 fn pass(seat: &Seat, request: PlayerRequest) {
-    if let Err(refused) = seat.requests.try_send(request) {
+    // Nobody else gets the seat before it is answered.
+    if let Err(refused) = seat.requests.try_send(request).inspect(|()| seat.life.is_busy.set(true))
+    {
         let (request, why) = match refused {
             mpsc::error::TrySendError::Full(request) => (request, PlayerError::Overloaded),
             mpsc::error::TrySendError::Closed(request) => (request, PlayerError::NoSession),

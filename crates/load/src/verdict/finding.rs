@@ -100,7 +100,7 @@ pub enum Finding {
     Unexpected {
         /// What the attempts were told.
         outcomes: Outcomes,
-        /// Whether it is excused: see [`Expectations::excuses_one_in`].
+        /// Whether it is excused: see [`super::Expectations::excuses_one_in`].
         is_excused: bool,
     },
     /// So many orders more than vouchers at the worst time, and fewer in the end.
