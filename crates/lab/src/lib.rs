@@ -6,8 +6,8 @@
 //!
 //! - One replay: `replay`, a cell of the matrix; `scenarios`, what happens to a rung; `scheduler` and
 //!   `actors`, which go on only when the schedule says so; `steps`, how they go on; `consumers`, which write
-//!   later what was sold before; `payments`, of orders that have to be paid; `leases`, what becomes of a lease; `timeline`, what happened, and `told`, its words; `judge`, what
-//!   came of it.
+//!   later what was sold before; `payments`, of orders that have to be paid; `leases`, what becomes of a lease;
+//!   `timeline`, what happened, and `told`, its words; `judge`, what came of it.
 //! - Where it happens: `world`, the servers and scratch databases; `lock_servers`, those of a rung's lock;
 //!   `node_process` and `node`, the two sides of a process that sells, with the `protocol` between them;
 //!   the crate `faults`, servers to kill, pause and cut off.
