@@ -134,15 +134,16 @@ openapi: setup-test ## writes the API's description anew into the file that a te
 
 .PHONY: explored
 explored: setup-lab ## what explore found of every rung, for the page of the ladder; many minutes
-	$(CARGO) test --locked -p seckill-lab --test integration explored::write_what_was_explored -- --ignored
+	$(CARGO) test --locked -p seckill-play --test integration explored::write_what_was_explored -- --ignored
 
 .PHONY: course
 course: setup-lab ## writes what is generated in docs/ladder anew: timelines, diagrams, tables; minutes
+	$(CARGO) build --locked --workspace --bins
 	$(CARGO) test --locked -p seckill-lab --test integration ladder_docs::write_the_course -- --ignored
 
 .PHONY: screenshots
 screenshots: setup-test ## takes the pictures in the README anew: the shop and the board, in both languages
-	$(CARGO) test --locked -p seckill-lab --test integration screenshots:: -- --ignored
+	$(CARGO) test --locked -p seckill-play --test integration screenshots:: -- --ignored
 
 .PHONY: deploy-check
 deploy-check: ## are docker-compose.yml, the balancer's file and the manifests of Kubernetes well-formed?
@@ -236,7 +237,7 @@ setup-js:
 # ladder. And the libraries that others use can be published as they stand.
 .PHONY: production
 production: setup-lint setup
-	@! $(CARGO) tree --locked -e normal -p seckill | grep -E ' (load|ladder|seckill-lab|seckill-tools|sqlx-mysql) v' \
+	@! $(CARGO) tree --locked -e normal -p seckill | grep -E ' (load|ladder|course|seckill-lab|seckill-play|seckill-tools|sqlx-mysql) v' \
 		|| { echo 'the server depends on a crate that it must not know' >&2; exit 1; }
 	@! $(CARGO) tree --locked -p redisson-lock | grep -E ' (sqlx|axum)[a-z-]* v' \
 		|| { echo 'the lock depends on sqlx or axum' >&2; exit 1; }

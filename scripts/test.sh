@@ -13,7 +13,7 @@ trap 'rm -rf "$logs"' EXIT
 trap 'for job in $(jobs -p); do kill -- "-$job"; done 2>/dev/null; exit 130' INT TERM
 
 # What takes minutes; the rest are seconds each.
-longest='seckill-lab seckill redisson-lock seckill-tools'
+longest='seckill-lab seckill seckill-play redisson-lock seckill-tools'
 
 messages=$("$cargo" test --locked --workspace --no-run --message-format=json-render-diagnostics) || exit
 programs=$(sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo\.toml".*"test":true.*"executable":"\([^"]*\)".*/\1 \2/p' \

@@ -20,6 +20,14 @@ impl Language {
         }
     }
 
+    /// The words in this language.
+    pub const fn choose(self, english: &'static str, chinese: &'static str) -> &'static str {
+        match self {
+            Self::English => english,
+            Self::Chinese => chinese,
+        }
+    }
+
     /// The language that a tag names, as `?lang=` of the pages has it.
     pub fn named(tag: &str) -> Option<Self> {
         match tag.split('-').next()?.to_ascii_lowercase().as_str() {

@@ -1,22 +1,14 @@
-//! The tests of the laboratory and of `seckill play`.
+//! The tests of the laboratory.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
-mod board;
 mod course;
-mod course_pages;
-mod demonstration;
-mod explored;
-mod hmdp;
 mod isolation_docs;
 mod lab_check;
 mod lab_cli;
 mod lab_explore;
 mod lab_explore_lock;
-mod lab_game;
 mod lab_golden;
 mod lab_isolation;
-mod lab_page;
-mod lab_player;
 mod lab_replays;
 mod lab_report;
 mod lab_rush;
@@ -25,5 +17,3 @@ mod lab_session;
 mod lab_world;
 mod ladder_docs;
 mod ladder_names;
-mod screenshots;
-mod stage;

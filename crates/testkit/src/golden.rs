@@ -42,6 +42,15 @@ pub async fn assert_answered(section: &str, mut ask: impl AsyncFnMut(&str) -> St
     assert_kept(section, now);
 }
 
+/// Asks a server for `METHOD /path`, and tells the status.
+#[cfg(feature = "shop")]
+pub async fn answered(base: &str, asked: &str) -> String {
+    let (method, path) = asked.split_once(' ').unwrap();
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    let request = client.build().unwrap().request(method.parse().unwrap(), format!("{base}{path}"));
+    request.send().await.unwrap().status().as_u16().to_string()
+}
+
 /// Asserts that the JSON has the fields of the section, as paths.
 #[track_caller]
 pub fn assert_fields(section: &str, json: &Value) {

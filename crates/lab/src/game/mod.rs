@@ -14,8 +14,7 @@ mod play;
 mod schedule;
 mod unpaid;
 
-pub use plan::{FaultKind, GamePlan};
-pub(crate) use plan::{can_be_killed, can_be_paused, can_end_lease};
+pub use plan::{FaultKind, GamePlan, can_be_killed, can_be_paused, can_end_lease};
 pub(crate) use play::{Game, Mover};
 pub(crate) use schedule::{ACTOR_NAMES, CONSUMER, TIME};
 pub use schedule::{MAX_STEPS, NoSchedule, Schedule, Step};

@@ -90,17 +90,17 @@ impl GamePlan {
 }
 
 /// Whether a lock of the rung has a lease that can be ended.
-pub(crate) fn can_end_lease(rung: &Rung) -> bool {
+pub fn can_end_lease(rung: &Rung) -> bool {
     matches!(rung.lock, LockKind::Redis(_)) && rung.lease != LeaseKind::NoLease
 }
 
 /// Whether a kill of a process ever shows something on the rung: it has a lock or a consumer, and more than one
 /// step.
-pub(crate) fn can_be_killed(rung: &Rung) -> bool {
+pub fn can_be_killed(rung: &Rung) -> bool {
     rung.lock != LockKind::NoLock && !rung.can(Capability::OneStep)
 }
 
 /// Whether a process of the rung can be stopped past the lease of its lock: while it runs it renews that.
-pub(crate) fn can_be_paused(rung: &Rung) -> bool {
+pub fn can_be_paused(rung: &Rung) -> bool {
     can_be_killed(rung) && rung.lease == LeaseKind::Renewed
 }

@@ -22,7 +22,7 @@ use redisson_lock::connection::Redis;
 /// The lease of an actor that is to be stopped until it has ended.
 pub(super) const LEASE_OF_THE_PAUSED: Duration = Duration::from_millis(250);
 
-/// Who did something.
+/// One that did something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mover {
     /// One of the driver's actors, which came to a stop.

@@ -20,7 +20,7 @@ pub(crate) const CONSUMER: usize = 3;
 /// The place of what ends orders whose time to pay is over.
 pub(crate) const TIME: usize = 4;
 
-/// Who dies where `K` stands alone: whoever the first process is there for, as [`Schedule::on`] says.
+/// The actor that dies where `K` stands alone: the one that the first process is there for, as [`Schedule::on`] says.
 const FIRST: usize = ACTOR_NAMES.len();
 
 /// More steps than any schedule has.
@@ -41,7 +41,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Who takes the step; `None` for a fault, which nobody takes.
+    /// The actor that takes the step; `None` for a fault, which nobody takes.
     pub(crate) fn actor(self) -> Option<usize> {
         match self {
             Self::Go(actor) => Some(actor),

@@ -10,6 +10,5 @@ mod run;
 mod verdict;
 
 pub use later::WrittenLater;
-pub(crate) use run::RungSale;
-pub use run::{rush, rush_seeded};
+pub use run::{RungSale, rush, rush_seeded};
 pub use verdict::{RushOptions, RushReport};

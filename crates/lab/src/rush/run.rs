@@ -69,7 +69,7 @@ pub async fn rush_seeded(
 }
 
 /// A rung that sells, and awaits its crowd.
-pub(crate) struct RungSale {
+pub struct RungSale {
     rung: &'static Rung,
     terms: RushOptions,
     first_user: i64,
@@ -82,7 +82,10 @@ pub(crate) struct RungSale {
 
 impl RungSale {
     /// Puts vouchers on sale, and starts the processes that sell them.
-    pub(crate) async fn open(
+    ///
+    /// # Errors
+    /// When servers fail, or the processes.
+    pub async fn open(
         world: &World,
         rung: &'static Rung,
         terms: RushOptions,
@@ -100,24 +103,30 @@ impl RungSale {
     }
 
     /// Where its processes listen.
-    pub(crate) fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
+    ///
+    /// # Errors
+    /// When one of them does not say it.
+    pub fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
         self.nodes.iter().map(address).collect()
     }
 
     /// Where one buys.
-    pub(crate) fn path(&self) -> Arc<str> {
+    pub fn path(&self) -> Arc<str> {
         format!("/lab/{}/vouchers/{}/orders", self.rung.id, self.voucher).into()
     }
 
     /// The buyers, each of whom comes as often as the plan says.
-    pub(crate) fn buyers(&self) -> impl Iterator<Item = Buyer> {
+    pub fn buyers(&self) -> impl Iterator<Item = Buyer> {
         let numbers = self.first_user..self.first_user + i64::from(self.terms.users);
         // In the lab the token is the user's number.
         numbers.map(|number| Buyer::from(&(number, number.to_string())))
     }
 
     /// What came of it, once everything is written; the processes end.
-    pub(crate) async fn judged(self, seed: u64, crowd: &CrowdReport) -> anyhow::Result<RushReport> {
+    ///
+    /// # Errors
+    /// When servers fail, or the processes.
+    pub async fn judged(self, seed: u64, crowd: &CrowdReport) -> anyhow::Result<RushReport> {
         let written_later = match self.rung.has_consumer() {
             true => Some(later::until_written(&self.database, self.voucher, crowd).await?),
             false => None,

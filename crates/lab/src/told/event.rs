@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::{InWords, Witness, words};
-use crate::course::in_language;
 use ladder::{Answer, Awaited, Detail, Invariant, Point, RungError, WorkTurn};
 use seckill::http::Language;
 
@@ -143,8 +142,7 @@ pub struct AtPoint(pub Point, pub Detail);
 
 impl AtPoint {
     pub(super) fn about(&self, language: Language) -> String {
-        let order =
-            if self.0.names_an_order() { in_language(language, "order ", "订单 ") } else { "" };
+        let order = if self.0.names_an_order() { language.choose("order ", "订单 ") } else { "" };
         format!("{order}{}", self.1.in_words(language))
     }
 }
@@ -185,7 +183,7 @@ pub struct Failure {
 
 impl InWords for Failure {
     fn in_words(&self, language: Language) -> String {
-        let (part, colon) = (self.part.in_words(language), in_language(language, ": ", "："));
+        let (part, colon) = (self.part.in_words(language), language.choose(": ", "："));
         match (self.part, self.reason.as_str()) {
             (FailedPart::Other, reason) => reason.to_owned(),
             (_, "") => part,

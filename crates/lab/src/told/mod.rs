@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use crate::course::in_language;
 use ladder::Invariant;
 use seckill::http::Language;
 
@@ -27,6 +26,7 @@ pub trait InWords {
 
 /// Variants with their English and their Chinese words, whose holes are their fields: an enum of its own, or, with
 /// `of`, one that stands elsewhere.
+#[macro_export]
 macro_rules! words {
     ($(#[$about:meta])* $vis:vis $name:ident {
         $($variant:ident $({ $($field:ident: $type:ty),+ })? => $english:literal, $chinese:literal;)+
@@ -67,7 +67,7 @@ macro_rules! words {
         }
     };
 }
-pub(crate) use words;
+pub use words;
 
 /// What programs read of it is English.
 macro_rules! in_english {
@@ -105,7 +105,7 @@ impl<T: InWords> InWords for Box<T> {
 impl InWords for Duration {
     fn in_words(&self, language: Language) -> String {
         let seconds = self.as_secs_f64();
-        format!("{seconds}{}", in_language(language, " s", " 秒"))
+        format!("{seconds}{}", language.choose(" s", " 秒"))
     }
 }
 
@@ -128,6 +128,6 @@ impl<T: InWords> InWords for Several<T> {
             Self::Sentences(all) => (all, "; ", "；"),
         };
         let words: Vec<String> = all.iter().map(|one| one.in_words(language)).collect();
-        words.join(in_language(language, english, chinese))
+        words.join(language.choose(english, chinese))
     }
 }

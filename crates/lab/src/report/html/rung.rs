@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::{cell_anchor, class, label, mechanism, prose, sign, timeline};
 use crate::report::{LabReport, Mark};
-use crate::source_code::tokens;
 use crate::{Cell, RushReport};
+use course::source_code::tokens;
 use ladder::{Rung, Scenario};
 use seckill::http::Language;
 

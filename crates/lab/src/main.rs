@@ -1,7 +1,0 @@
-//! The `seckill-lab` binary: everything is in the library.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    seckill_lab::main()
-}

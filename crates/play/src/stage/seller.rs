@@ -1,0 +1,305 @@
+//! The two that sell in a show: this server, and a rung of the ladder.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use chrono::TimeDelta;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use super::show::{Show, ShowFailure, ShowHalf, ShowPhase};
+use super::verdict::ShowVerdict;
+use super::watchers::Watchers;
+use ladder::Rung;
+use load::crowd::{Buyer, BuyersTold, CrowdPlan, CrowdReport};
+use load::outcome::{NO_ANSWER, NOT_SENT};
+use load::verdict::{Expectations, Verdict, judge};
+use load::{LoadError, crowd_process};
+use seckill::http::App;
+use seckill::http::address::reachable;
+use seckill::http::audits::AUDITED_WITHIN;
+use seckill::model::{Clock, SaleStatus, UserId, VoucherId};
+use seckill::purchase::audit;
+use seckill::store::StoreError;
+use seckill::store::vouchers::{self, NewVoucher};
+use seckill_lab::World;
+use seckill_lab::missing;
+use seckill_lab::{RungSale, RushOptions};
+use seckill_tools::tokens;
+use seckill_tools::verdict::books;
+
+/// How long one answer may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// How long the whole crowd may take.
+const CROWD_WITHIN: Duration = Duration::from_secs(300);
+/// From the last attempt to the end of the sale, for buyers in the shop.
+const OPEN_FOR: TimeDelta = TimeDelta::minutes(5);
+/// After so long no further attempt begins: some rungs are that slow.
+const NO_MORE_AFTER: Duration = Duration::from_secs(180);
+/// How often the stock is looked at for what people buy beside the crowd.
+const STOCK_EVERY: Duration = Duration::from_millis(250);
+
+/// The crowd of a show: the same for both halves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ShowCrowd {
+    pub(super) users: u32,
+    pub(super) stock: i32,
+    pub(super) attempts: usize,
+    pub(super) seed: u64,
+    /// Before the sale of this server begins.
+    pub(super) countdown: Duration,
+    /// The time over which the buyers come, where they do not come at once.
+    pub(super) arrive_within: Option<Duration>,
+}
+
+impl ShowCrowd {
+    pub(super) fn half(&self, run: u64, rung: Option<&'static str>) -> ShowHalf {
+        ShowHalf::new(run, rung, self.users, self.stock, self.attempts)
+    }
+
+    fn total(&self) -> u64 {
+        u64::from(self.users) * self.attempts as u64
+    }
+}
+
+/// How the crowds of shows are sent.
+#[derive(Debug, Clone)]
+pub(crate) struct CrowdSender {
+    /// The program that sends them.
+    pub(crate) exe: PathBuf,
+    /// Where this server listens.
+    pub(crate) address: SocketAddr,
+    /// So many connections a crowd has.
+    pub(crate) max_connections: usize,
+}
+
+/// What a half is played with.
+pub(super) struct ShowSeller {
+    pub(super) app: App,
+    pub(super) sender: CrowdSender,
+    pub(super) watchers: Arc<Watchers>,
+}
+
+/// What is said of an error, which is logged.
+fn failed(code: &'static str) -> impl Fn(anyhow::Error) -> ShowFailure {
+    move |error| {
+        tracing::warn!("a show on the stage failed: {error:#}");
+        ShowFailure { code, detail: error.to_string() }
+    }
+}
+
+/// A crowd that was not sent: it says why, or died.
+fn crowd_failed(error: LoadError) -> ShowFailure {
+    let reason = match &error {
+        LoadError::CrowdEnded { reason, .. } => reason.clone(),
+        _ => Some(error.to_string()),
+    };
+    tracing::warn!("the crowd of a show failed: {:#}", anyhow::Error::from(error));
+    match reason {
+        Some(line) => {
+            let detail = line.trim().trim_start_matches("seckill: ").to_owned();
+            ShowFailure { code: "crowd", detail }
+        }
+        None => ShowFailure::without_detail("crowd_died"),
+    }
+}
+
+/// The same at a rung: where the crowd says why, it did not reach its servers.
+fn crowd_failed_at_rung(error: LoadError) -> ShowFailure {
+    match crowd_failed(error) {
+        ShowFailure { code: "crowd", detail } => ShowFailure { code: "rung", detail },
+        died => died,
+    }
+}
+
+/// A rung that cannot be had here, or whose servers are gone.
+fn rung_failed(error: anyhow::Error) -> ShowFailure {
+    match missing(&error) {
+        Some(detail) => ShowFailure { code: "missing", detail },
+        None => failed("rung")(error),
+    }
+}
+
+impl ShowSeller {
+    /// The sale on this server, which stands in the shop under this title.
+    pub(super) async fn sell_here(&self, crowd: ShowCrowd, title: &str) -> Result<(), ShowFailure> {
+        let buyers = self.buyers(crowd.users).await.map_err(failed("database"))?;
+        let begins_at = Instant::now() + crowd.countdown;
+        let voucher = self.put_on_sale(crowd, title).await.map_err(failed("database"))?;
+        self.update(ShowPhase::Countdown, |show| {
+            show.begins_at = Some(begins_at);
+            show.half().voucher = Some(voucher);
+        });
+        let nodes = vec![reachable(self.sender.address)];
+        let path = format!("/api/vouchers/{voucher}/orders").into();
+        let plan = self.plan(crowd, nodes, path, buyers.iter().map(Buyer::from).collect());
+        let report = tokio::select! {
+            report = self.send(plan, begins_at) => report.map_err(crowd_failed)?,
+            never = self.watch_stock(voucher) => match never {},
+        };
+        let judged = self.judge(voucher, &buyers, &report).await.map_err(failed("audit"));
+        let (verdict, sold) = judged?;
+        self.end_half(ShowVerdict::new(&verdict, sold, &report, crowd.total()));
+        Ok(())
+    }
+
+    /// Makes so many buyers, with their tokens.
+    async fn buyers(&self, count: u32) -> anyhow::Result<Vec<(UserId, String)>> {
+        // In a task of its own: a show that is broken off must not break off a transaction.
+        let app = self.app.clone();
+        let making =
+            tokio::spawn(
+                async move { tokens::mint(&app.database, &app.tokens, None, count).await },
+            );
+        let made = making.await.map_err(anyhow::Error::from).and_then(|made| made);
+        made.context("the crowd's users could not be made")
+    }
+
+    /// Audits the database, and holds it against what these buyers were told. Returns also how many orders there are,
+    /// those of other people included.
+    async fn judge(
+        &self,
+        voucher: VoucherId,
+        buyers: &[(UserId, String)],
+        report: &CrowdReport,
+    ) -> anyhow::Result<(Verdict, i64)> {
+        let (Some((first, _)), Some((last, _))) = (buyers.first(), buyers.last()) else {
+            anyhow::bail!("the crowd has no users");
+        };
+        let (database, told) = (&self.app.database, report.told());
+        let audited = async {
+            let users = (*first, *last);
+            let orders = audit::count_orders_of(database.pool(), voucher, users).await?;
+            let yes = told.acknowledged_ids();
+            let lost = audit::count_lost(database.pool(), voucher, &yes).await?;
+            Ok((orders, lost, audit::run_within(AUDITED_WITHIN, database, voucher).await?))
+        };
+        let audited: Result<_, StoreError> = audited.await;
+        let (orders, lost, audit) = audited.context("the database could not be audited")?;
+        let audit = audit.context("the voucher is gone from the database")?;
+        let verdict = judge(&books(&audit, orders, lost), &told, &Expectations::BESIDE_OTHERS);
+        Ok((verdict, audit.orders))
+    }
+
+    async fn put_on_sale(&self, crowd: ShowCrowd, title: &str) -> anyhow::Result<VoucherId> {
+        let now = self.app.purchases.clock().now();
+        let begin = now + TimeDelta::from_std(crowd.countdown)?;
+        let lasts = TimeDelta::from_std(crowd.arrive_within.unwrap_or(NO_MORE_AFTER))?;
+        let new = NewVoucher::free(title, crowd.stock, begin, begin + lasts + OPEN_FOR);
+        Ok(vouchers::create(self.app.database.pool(), &new, now).await?.id)
+    }
+
+    /// The same crowd at `rung`, which the lab serves on servers of its own.
+    pub(super) async fn sell_by_rung(
+        &self,
+        crowd: ShowCrowd,
+        rung: &'static Rung,
+    ) -> Result<(), ShowFailure> {
+        let world = World::open(None, None).await.map_err(rung_failed)?;
+        let sold = self.sell_in(&world, crowd, rung).await;
+        if let Err(error) = world.close().await {
+            tracing::warn!("the servers of {} did not stop well: {error:#}", rung.id);
+        }
+        sold
+    }
+
+    async fn sell_in(
+        &self,
+        world: &World,
+        crowd: ShowCrowd,
+        rung: &'static Rung,
+    ) -> Result<(), ShowFailure> {
+        let terms =
+            RushOptions { users: crowd.users, stock: crowd.stock, ..RushOptions::default() };
+        let sale = RungSale::open(world, rung, terms).await.map_err(rung_failed)?;
+        let begins_at = Instant::now() + crowd.countdown;
+        self.update(ShowPhase::Countdown, |show| show.begins_at = Some(begins_at));
+        let nodes = sale.addresses().map_err(rung_failed)?;
+        let plan = self.plan(crowd, nodes, sale.path(), sale.buyers().collect());
+        let report = self.send(plan, begins_at).await.map_err(crowd_failed_at_rung)?;
+        let rush = sale.judged(crowd.seed, &report).await.map_err(rung_failed)?;
+        self.end_half(ShowVerdict::new(
+            &rush.verdict,
+            rush.crowd.figures.orders,
+            &report,
+            crowd.total(),
+        ));
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        crowd: ShowCrowd,
+        nodes: Vec<SocketAddr>,
+        path: Arc<str>,
+        buyers: Vec<Buyer>,
+    ) -> CrowdPlan {
+        CrowdPlan {
+            nodes,
+            path,
+            buyers,
+            attempts: crowd.attempts,
+            max_connections: self.sender.max_connections,
+            seed: crowd.seed,
+            answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
+            total_timeout_ms: CROWD_WITHIN.as_millis() as u64,
+            for_ms: Some(crowd.arrive_within.unwrap_or(NO_MORE_AFTER).as_millis() as u64 + 1_000),
+            arrive_within_ms: crowd.arrive_within.map(|within| within.as_millis() as u64),
+            tells_buyers: true,
+        }
+    }
+
+    /// Sends the crowd when the sale begins, and shows what its buyers are told.
+    async fn send(&self, plan: CrowdPlan, begins_at: Instant) -> Result<CrowdReport, LoadError> {
+        sleep_until(begins_at).await;
+        self.update(ShowPhase::Selling, |show| show.begins_at = None);
+        let hear = |told: BuyersTold| self.watchers.update(|show| show.half().hear(&told));
+        let report = crowd_process::send_telling(&self.sender.exe, &plan, hear).await?;
+        let told = report.told();
+        let made: u64 = told.outcomes.values().sum();
+        let silent = told.count(NO_ANSWER) + told.count(NOT_SENT);
+        self.update(ShowPhase::Auditing, |show| {
+            // Otherwise nobody knows of those who wait.
+            if made == plan.total() && silent == 0 {
+                show.half().close();
+            }
+        });
+        Ok(report)
+    }
+
+    /// Shows what people buy beside the crowd.
+    async fn watch_stock(&self, voucher: VoucherId) -> Infallible {
+        let mut tick = interval(STOCK_EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tick.tick().await;
+            let Ok(Some(sale)) = self.app.purchases.sale(voucher).await else { continue };
+            let status = sale.status_at(self.app.purchases.clock().now());
+            let left = match status {
+                SaleStatus::SoldOut => 0,
+                _ => sale.voucher.stock.max(0).unsigned_abs(),
+            };
+            let left = Some(u64::from(left));
+            if self
+                .watchers
+                .look(|show| show.halves.last().is_some_and(|half| half.known_left != left))
+            {
+                self.watchers.update(|show| show.half().known_left = left);
+            }
+        }
+    }
+
+    fn update(&self, phase: ShowPhase, change: impl FnOnce(&mut Show)) {
+        self.watchers.update(|show| {
+            show.phase = phase;
+            change(show);
+        });
+    }
+
+    fn end_half(&self, verdict: ShowVerdict) {
+        self.watchers.update(|show| show.half().verdict = Some(verdict));
+    }
+}
