@@ -93,8 +93,9 @@ impl Game<'_> {
     /// Ends the leases of a holder that was killed, as time would: nobody renews them. Returns whether
     /// there is a lock that has none.
     async fn end_what_the_dead_hold(&mut self) -> anyhow::Result<bool> {
-        let dead = self.driver.those(|state| state == ActorState::Killed);
-        let holder = dead.filter(|nth| self.driver.has_lock(*nth)).next();
+        let mut dead = self.driver.those(|state| state == ActorState::Killed);
+        let holder = dead.find(|nth| self.driver.has_lock(*nth));
+        drop(dead);
         let Some(user) = holder.map(|nth| self.plan.user(nth)) else { return Ok(false) };
         if self.plan.rung.lock == LockKind::ZooKeeper {
             self.driver.scheduler.lease_over(user).await?;
