@@ -61,8 +61,9 @@ book: ## docs/ as a static site
 	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh book
 	CARGO_TARGET_DIR=$(TARGET_DIR) scripts/book.sh $(TARGET_DIR)/book/site
 
-# Most of a test's time is waiting for servers, so three tests a core keep the cores busy.
-export RUST_TEST_THREADS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
+# Most of a test's time is waiting for servers, so three tests a core keep the cores busy: two programs at a time
+# with half of them each. With twice as many, tests run into their time limits.
+export RUST_TEST_THREADS ?= $(shell echo $$(((3 * $$(getconf _NPROCESSORS_ONLN) + 1) / 2)))
 
 .PHONY: isolation
 isolation: setup-lab release-all ## what each isolation level keeps, on PostgreSQL and MariaDB; a minute
