@@ -61,9 +61,8 @@ book: ## docs/ as a static site
 	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh book
 	CARGO_TARGET_DIR=$(TARGET_DIR) scripts/book.sh $(TARGET_DIR)/book/site
 
-# Most of a test's time is waiting for servers, so three tests a core keep the cores busy: two programs at a time
-# with half of them each. With twice as many, tests run into their time limits.
-export RUST_TEST_THREADS ?= $(shell echo $$(((3 * $$(getconf _NPROCESSORS_ONLN) + 1) / 2)))
+# Most of a test's time is waiting for servers, so three tests a core keep the cores busy.
+export RUST_TEST_THREADS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: isolation
 isolation: setup-lab release-all ## what each isolation level keeps, on PostgreSQL and MariaDB; a minute
@@ -71,7 +70,7 @@ isolation: setup-lab release-all ## what each isolation level keeps, on PostgreS
 
 .PHONY: test
 test: setup-test ## all tests, against real PostgreSQL and Redis that they start themselves
-	CARGO='$(CARGO)' scripts/test.sh $(ARGS)
+	$(CARGO) test --locked --workspace $(ARGS)
 
 .PHONY: test-otlp
 test-otlp: setup-test ## traces by OTLP, which only a build with the feature has; 2 minutes
