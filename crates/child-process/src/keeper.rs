@@ -15,6 +15,8 @@ use nix::{
     unistd::{getpid, write},
 };
 
+use crate::life::follow;
+
 /// The input of one shell of this process, which ends with this process. `None` where there is no shell.
 static KEEPER: LazyLock<Option<ChildStdin>> = LazyLock::new(|| {
     let mut shell = Command::new("sh");
@@ -39,6 +41,7 @@ impl KeptGroup {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let keeper = KEEPER.as_ref()?;
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let parent = getpid();
         let name = farewell.as_str().trim_start_matches("SIG");
         // The child says it itself, before it is another program: until then it keeps the keeper's input open.
         let in_the_child = move || -> io::Result<()> {
@@ -51,27 +54,19 @@ impl KeptGroup {
             // SAFETY: no handler of ours is named. Without a keeper the kernel ends the child alone.
             unsafe { signal(Signal::SIGPIPE, SigHandler::SigIgn) }?;
             if write(keeper, &line[..line.len() - left]).is_err() {
-                end_without_keeper(farewell)?;
+                // The child ends with this process all the same, without what it has started.
+                follow(parent, farewell)?;
             }
             // SAFETY: as above; every child begins so.
             unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
             Ok(())
         };
         // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure formats numbers into
-        // an array of its own, makes plain system calls (rt_sigprocmask, getpid, rt_sigaction, write, prctl), allocates nothing,
-        // takes no lock and cannot panic.
+        // an array of its own, makes plain system calls (rt_sigprocmask, getpid, getppid, rt_sigaction, write, prctl),
+        // allocates nothing, takes no lock and cannot panic.
         unsafe { command.pre_exec(in_the_child) };
         Some(Self { keeper, number })
     }
-}
-
-/// The child ends with this process all the same, without what it has started.
-fn end_without_keeper(farewell: Signal) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    nix::sys::prctl::set_pdeathsig(farewell)?;
-    #[cfg(not(target_os = "linux"))]
-    let _ = farewell;
-    Ok(())
 }
 
 impl Drop for KeptGroup {

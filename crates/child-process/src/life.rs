@@ -31,23 +31,28 @@ pub fn end_with_us(command: &mut Command, farewell: Signal) {
     let parent = nix::unistd::getpid();
     let in_the_child = move || -> io::Result<()> {
         SigSet::empty().thread_set_mask()?;
-        #[cfg(target_os = "linux")]
-        {
-            nix::sys::prctl::set_pdeathsig(farewell)?;
-            // A parent that died before this line could not send it any more.
-            if nix::unistd::getppid() != parent {
-                return Err(Errno::ESRCH.into());
-            }
-        }
-        #[cfg(not(target_os = "linux"))]
-        let _ = (parent, farewell);
-        Ok(())
+        follow(parent, farewell)
     };
     // SAFETY: between fork and exec only async-signal-safe calls are allowed, because another
     // thread may have held a lock (the allocator's, say) when the process was copied. The
     // closure makes three plain system calls (rt_sigprocmask, prctl, getppid), allocates
     // nothing, takes no lock and cannot panic.
     unsafe { command.pre_exec(in_the_child) };
+}
+
+/// In the child: the kernel sends it `farewell` when the thread of `parent` that spawned it is gone.
+pub(crate) fn follow(parent: Pid, farewell: Signal) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        nix::sys::prctl::set_pdeathsig(farewell)?;
+        // A parent that died before this line could not send it any more.
+        if nix::unistd::getppid() != parent {
+            return Err(Errno::ESRCH.into());
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (parent, farewell);
+    Ok(())
 }
 
 /// Spawns `command` from a thread that lives as long as this process, so that [`end_with_us`] ties the child
