@@ -130,7 +130,7 @@ fuzz-api: ## does the API do what its description says? schemathesis asks, 3 min
 
 .PHONY: openapi
 openapi: setup-test ## writes the API's description anew into the file that a test compares it with
-	$(CARGO) test --locked -p seckill --test integration api_document::write_the_snapshot -- --ignored
+	$(CARGO) test --locked -p seckill --test integration api::document::write_the_snapshot -- --ignored
 
 .PHONY: explored
 explored: setup-lab ## what explore found of every rung, for the page of the ladder; many minutes

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints dashboard.json, Grafana's dashboard of the servers: make_dashboard.py >dashboard.json
 
-`make deploy-check` holds the file against this, and tests/observability.rs holds the names of the metrics.
+`make deploy-check` holds the file against this, and tests/docs/observability.rs holds the names of the metrics.
 """
 
 import json

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use super::crowd::{Answer, WIDTH, What, in_progress, only, read};
 use super::sale::Sale;
 use super::stage::Stage;
-use crate::migrations::LATER_RELEASE;
+use crate::database::migrations::LATER_RELEASE;
 use testkit::processes::Node;
 use testkit::wait::eventually;
 

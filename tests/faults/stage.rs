@@ -11,7 +11,7 @@ use seckill::purchase::Strategy;
 use sqlx::{Postgres, Transaction};
 
 use super::sale::Sale;
-use crate::group_commit::WAIT_LONG_FOR_ROWS;
+use crate::purchase::group_commit::WAIT_LONG_FOR_ROWS;
 use testkit::processes::send_with_children;
 use testkit::wait::eventually;
 

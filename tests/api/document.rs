@@ -1,0 +1,181 @@
+//! The API's description of itself, held against the routes and against itself.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use testkit::shop::api_client::{Api, DOCUMENT};
+
+/// Every operation: path, method, description.
+fn operations() -> Vec<(&'static str, &'static str, &'static Value)> {
+    let paths = DOCUMENT["paths"].as_object().unwrap().iter();
+    let of_path = |(path, item): (&'static String, &'static Value)| {
+        let operations = item.as_object().unwrap().iter();
+        operations.map(move |(method, operation)| (path.as_str(), method.as_str(), operation))
+    };
+    paths.flat_map(of_path).collect()
+}
+
+#[tokio::test]
+async fn the_document_is_served_as_openapi_3_1() {
+    let api = Api::new().await;
+    let served = api.get("/api/openapi.json").await;
+    served.is(200);
+    assert!(served.header("content-type").unwrap().starts_with("application/json"));
+    assert_eq!(served.body, *DOCUMENT);
+    assert!(served.text_of("openapi").starts_with("3.1"));
+    assert_eq!(served.body["info"]["title"], "seckill");
+    assert_eq!(served.body["info"]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+fn snapshot_path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/snapshots/openapi.json")
+}
+
+/// The document as the snapshot holds it.
+async fn pretty() -> String {
+    let served = Api::new().await.get("/api/openapi.json").await;
+    serde_json::to_string_pretty(&served.body).unwrap() + "\n"
+}
+
+#[tokio::test]
+async fn the_document_is_the_one_in_the_snapshot() {
+    let (now, kept) =
+        (pretty().await, std::fs::read_to_string(snapshot_path()).unwrap_or_default());
+    let differs = now.lines().zip(kept.lines()).position(|(now, kept)| now != kept);
+    assert!(
+        now == kept,
+        "the API's description has changed, first in line {} of tests/api/snapshots/openapi.json. If \
+         that is meant, write it anew with `make openapi` and commit the difference.",
+        differs.unwrap_or(now.lines().count().min(kept.lines().count())) + 1
+    );
+}
+
+#[tokio::test]
+#[ignore = "no test: `make openapi` writes the snapshot with it"]
+async fn write_the_snapshot() {
+    std::fs::write(snapshot_path(), pretty().await).unwrap();
+}
+
+#[tokio::test]
+async fn every_documented_operation_is_there() {
+    let api = Api::new().await;
+    api.world.users(1).await;
+    for (path, method, _) in operations() {
+        let request = api.request(&method.to_uppercase(), &path.replace("{id}", "1"));
+        let answer = api.send(request.bearer_auth(api.world.token(1))).await;
+        assert_ne!(answer.body["code"], "not_found", "{method} {path}");
+        assert_ne!(answer.status, 405, "{method} {path}");
+    }
+}
+
+/// The router's text is the only list of its routes that there is.
+#[test]
+fn every_route_is_documented() {
+    let source = include_str!("../../src/http/router.rs");
+    let mut routes = BTreeSet::new();
+    for (_, route) in source.lines().filter_map(|line| line.split_once(".route(\"")) {
+        let (path, handlers) = route.split_once("\", ").unwrap();
+        for method in ["get", "post", "put", "patch", "delete"] {
+            if handlers.contains(&format!("{method}(")) {
+                routes.insert((path, method));
+            }
+        }
+    }
+    assert!(routes.len() >= 12, "{routes:?}");
+    assert_eq!(
+        routes.len(),
+        source.matches("get(").count()
+            + source.matches(".post(").count()
+            + source.matches(" post(").count()
+            + source.matches(" patch(").count()
+            + source.matches(".delete(").count()
+    );
+    let documented = operations().into_iter().map(|(path, method, _)| (path, method)).collect();
+    assert_eq!(routes, documented);
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("$ref").and_then(Value::as_str));
+                members.values().for_each(|value| references(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    references(&DOCUMENT, &mut found);
+    assert!(!found.is_empty());
+    for reference in found {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(DOCUMENT.pointer(pointer).is_some(), "{reference}");
+    }
+}
+
+#[test]
+fn every_operation_says_what_it_does_and_who_may() {
+    let ids: BTreeSet<_> = operations().iter().map(|it| it.2["operationId"].as_str()).collect();
+    assert_eq!(ids.len(), operations().len(), "programs are made with these names: {ids:?}");
+    for (path, method, operation) in operations() {
+        let said = operation["summary"].as_str().or(operation["description"].as_str());
+        assert!(said.is_some_and(|said| !said.is_empty()), "{method} {path}");
+        assert!(operation["operationId"].is_string(), "{method} {path}");
+        let responses = operation["responses"].as_object().unwrap();
+        for (status, response) in responses {
+            assert!(!response["description"].as_str().unwrap().is_empty(), "{path} {status}");
+        }
+        let needs_token = operation["security"].is_array();
+        assert_eq!(
+            needs_token,
+            responses.contains_key("401") && (method, path) != ("post", "/api/sessions"),
+            "{method} {path}"
+        );
+        let has_id = path.contains("{id}");
+        let names_id = operation["parameters"].to_string().contains(r#""name":"id""#);
+        assert_eq!(has_id, names_id, "{method} {path}");
+        // Whatever asks a store can find it away.
+        if path.starts_with("/api/") || path == "/readyz" {
+            assert!(responses.contains_key("503"), "{method} {path}");
+        }
+        // The layer around all routes refuses bodies.
+        assert!(responses.contains_key("413") && responses.contains_key("422"), "{method} {path}");
+        // A defect is nothing to be ready for.
+        // A defect may meet any of them; the documents tell what it leaves behind of a purchase alone.
+        let is_purchase = (method, path) == ("post", "/api/vouchers/{id}/orders");
+        assert_eq!(responses.contains_key("500"), is_purchase, "{method} {path}");
+    }
+    let scheme = &DOCUMENT["components"]["securitySchemes"]["token"];
+    assert_eq!((&scheme["type"], &scheme["scheme"]), (&"http".into(), &"bearer".into()));
+}
+
+#[test]
+fn refusals_are_described_as_problems() {
+    let problem = &DOCUMENT["components"]["schemas"]["Problem"];
+    for member in ["type", "title", "status", "code"] {
+        assert!(problem["properties"][member].is_object(), "{member}");
+    }
+    for (path, method, operation) in operations() {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            if status.starts_with('2') || path == "/readyz" {
+                continue;
+            }
+            let schema = &response["content"]["application/problem+json"]["schema"]["$ref"];
+            assert_eq!(schema, "#/components/schemas/Problem", "{method} {path} {status}");
+            let header = match status.as_str() {
+                "401" => "WWW-Authenticate",
+                "429" | "503" => "Retry-After",
+                _ => continue,
+            };
+            let required = &response["headers"][header]["required"];
+            assert_eq!(*required, true, "{method} {path} {status}");
+        }
+    }
+    let codes = &DOCUMENT["components"]["schemas"]["ProblemCode"]["enum"];
+    let codes: Vec<&str> = codes.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(codes.contains(&"sold_out") && !codes.contains(&"internal_error"), "{codes:?}");
+}

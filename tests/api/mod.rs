@@ -1,0 +1,22 @@
+//! The HTTP API, route by route, and the pages as they are served.
+
+mod audits;
+mod bodies;
+mod buying;
+pub mod connections;
+mod docs_page;
+mod document;
+mod events;
+mod login;
+mod login_limits;
+pub mod nodes;
+mod operations;
+mod orders;
+mod overload;
+mod pages;
+mod reads;
+mod revocation;
+mod smoke;
+mod sms;
+mod tokens;
+mod vouchers;

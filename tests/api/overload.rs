@@ -1,0 +1,86 @@
+//! An overload, as a buyer sees it: 503 with `Retry-After`, at once, on a connection that goes on.
+
+use crate::worlds::*;
+use seckill::http::router;
+use seckill::http::server::{self, ServerLimits};
+use seckill::purchase::{PurchasesOptions, Strategy};
+use sqlx::Executor;
+#[allow(unused_imports)]
+use testkit::wait::eventually;
+
+use crate::api::connections::{hold_rows, somebody_waits};
+use testkit::raw_http::{Raw, purchase_head};
+use testkit::shop::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_purchase_too_many_is_told_when_to_come_again_and_is_served_then() {
+    let world = World::new().await;
+    world.users(3).await;
+    world.wait_long_for_rows().await;
+    let voucher = world.voucher(10).await.id;
+    let options = PurchasesOptions { burst: 1, ..world.options() };
+    let address = world.serve_with(options, Vec::new()).await;
+    let mut row = hold_rows(&world).await;
+    let mut first = Raw::connect(address).await;
+    first.send(purchase_head(&world.token(1), voucher, "")).await;
+    eventually("the first purchase waits for the row", async || somebody_waits(&world).await).await;
+
+    let mut surplus = Raw::connect(address).await;
+    for _ in 0..20 {
+        surplus.send(purchase_head(&world.token(2), voucher, "")).await;
+        let answer = surplus.answer().await.unwrap();
+        assert_eq!((answer.status, &answer.json()["code"]), (503, &"unavailable".into()));
+        assert!(answer.head.contains("\r\nretry-after: 1\r\n"), "{answer:?}");
+        // Nothing was done, and nothing is said of an unknown outcome.
+        assert_eq!(answer.json().get("detail"), None);
+        surplus.send("GET /healthz HTTP/1.1\r\nhost: s\r\n\r\n").await;
+        assert_eq!(surplus.answer().await.unwrap().status, 200);
+    }
+
+    row.execute("rollback").await.unwrap();
+    // 503 when the machine was so slow that the row was held for longer than the buyer waits.
+    assert!([201, 503].contains(&first.answer().await.unwrap().status));
+    eventually("the surplus buyer is served", async || {
+        let mut again = Raw::connect(address).await;
+        again.send(purchase_head(&world.token(2), voucher, "")).await;
+        again.answer().await.unwrap().status == 201
+    })
+    .await;
+    assert!(world.audit().await.holds);
+}
+
+/// Without the buyer's lock, too: a flood of one buyer leaves room for the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_buyers_flood_does_not_take_the_places_of_others() {
+    let strategy = Strategy::GroupCommitUnlocked;
+    let world = World { strategy, ..World::new().await };
+    world.users(3).await;
+    world.wait_long_for_rows().await;
+    let voucher = world.voucher(10).await.id;
+    let app = world.app().await;
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let limits = ServerLimits::of(100);
+    tokio::spawn(server::serve(listener, router(app.clone()), limits, std::future::pending()));
+    let mut row = hold_rows(&world).await;
+    let one_more = async |buyer| {
+        let mut raw = Raw::connect(address).await;
+        raw.send(purchase_head(&world.token(buyer), voucher, "")).await;
+        raw
+    };
+    let mut flood = Vec::new();
+    for _ in 0..8 {
+        flood.push(one_more(1).await);
+    }
+    eventually("eight are under way", async || app.purchases.load().in_flight == 8).await;
+    for _ in 0..20 {
+        let refused = one_more(1).await.answer().await.unwrap();
+        assert_eq!(refused.json()["code"], "order_in_progress");
+    }
+    assert_eq!(app.purchases.load().in_flight, 8);
+    let mut other = one_more(2).await;
+    row.execute("rollback").await.unwrap();
+    // 503 when the machine was so slow that the row was held for longer than the buyer waits.
+    let answer = other.answer().await.unwrap();
+    assert!(answer.status == 201 || answer.json()["detail"].is_string(), "{answer:?}");
+}

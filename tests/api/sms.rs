@@ -1,0 +1,288 @@
+//! Login codes on their way to a gateway: a real HTTP server of the test's own.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use futures_util::future::join_all;
+use ring::hmac;
+use seckill::model::Clock;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use crate::cli::serving::Serving;
+use testkit::program::Program;
+use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::world::{Gateway, World};
+use testkit::wait::eventually;
+
+const PHONE: &str = "13800138000";
+
+/// What a gateway was sent.
+#[derive(Debug, Clone)]
+struct Message {
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+/// A gateway that gives these answers in turn, the last one for ever.
+struct Sms {
+    answers: Vec<u16>,
+    messages: Mutex<Vec<Message>>,
+    /// Answers that may be given.
+    answering: Semaphore,
+    in_flight: AtomicUsize,
+    most_in_flight: AtomicUsize,
+}
+
+async fn take(
+    State(sms): State<Arc<Sms>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> StatusCode {
+    let place = {
+        let mut messages = sms.messages.lock().unwrap();
+        messages.push(Message { uri, headers, body });
+        messages.len() - 1
+    };
+    let in_flight = sms.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+    sms.most_in_flight.fetch_max(in_flight, Ordering::SeqCst);
+    sms.answering.acquire().await.unwrap().forget();
+    sms.in_flight.fetch_sub(1, Ordering::SeqCst);
+    let answer = sms.answers.get(place).or(sms.answers.last()).unwrap();
+    StatusCode::from_u16(*answer).unwrap()
+}
+
+impl Sms {
+    /// One that answers at once, and where it is.
+    async fn start(answers: &[u16]) -> (Arc<Self>, SocketAddr) {
+        let started = Self::start_silent(answers).await;
+        started.0.answering.add_permits(10_000);
+        started
+    }
+
+    /// One that takes messages and answers none of them until it may.
+    async fn start_silent(answers: &[u16]) -> (Arc<Self>, SocketAddr) {
+        let sms = Arc::new(Self {
+            answers: answers.to_vec(),
+            messages: Mutex::default(),
+            answering: Semaphore::new(0),
+            in_flight: AtomicUsize::new(0),
+            most_in_flight: AtomicUsize::new(0),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().fallback(take).with_state(Arc::clone(&sms));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        (sms, address)
+    }
+
+    fn count(&self) -> usize {
+        self.messages.lock().unwrap().len()
+    }
+
+    fn message(&self, place: usize) -> Message {
+        self.messages.lock().unwrap()[place].clone()
+    }
+}
+
+impl Message {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    /// As the receiver of a message does it; returns the time that was signed.
+    fn verified(&self, secret: &str) -> i64 {
+        let signature = self.headers["seckill-signature"].to_str().unwrap();
+        let (time, tag) = signature.strip_prefix("t=").unwrap().split_once(",v1=").unwrap();
+        let tag: Vec<u8> = (0..tag.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&tag[at..at + 2], 16).unwrap())
+            .collect();
+        let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+        let signed = [time.as_bytes(), b".", &self.body].concat();
+        hmac::verify(&key, &signed, &tag).unwrap();
+        time.parse().unwrap()
+    }
+}
+
+async fn api_with(url: String) -> Api {
+    let world = World { gateway: Gateway::Webhook(url), ..World::new().await };
+    let address = world.serve().await;
+    Api::at(world, address)
+}
+
+async fn ask(api: &Api) -> Answer {
+    api.post("/api/login-codes", &json!({ "phone": PHONE })).await
+}
+
+#[tokio::test]
+async fn a_code_is_posted_signed_and_logs_in() {
+    let (sms, address) = Sms::start(&[204]).await;
+    let api = api_with(format!("http://{address}/send?key=a%20b")).await;
+    ask(&api).await.is(202);
+    assert_eq!(sms.count(), 1);
+    let message = sms.message(0);
+    assert_eq!(message.uri.to_string(), "/send?key=a%20b");
+    assert_eq!(message.headers["content-type"], "application/json");
+    assert_eq!(message.headers["host"], address.to_string().as_str());
+    assert_eq!(message.verified(&api.world.secret), api.world.clock.now().timestamp());
+    let body = message.json();
+    let code = body["code"].as_str().unwrap();
+    assert_eq!(body, json!({ "phone": PHONE, "code": code, "expires_in_s": 120 }));
+    let login = json!({ "phone": PHONE, "code": code });
+    api.post("/api/sessions", &login).await.is(201);
+}
+
+#[tokio::test]
+async fn a_gateway_that_fails_is_asked_again_and_not_for_ever() {
+    for (answers, status, attempts) in [
+        (&[500, 200][..], 202, 2),
+        (&[503, 502, 201], 202, 3),
+        (&[500, 500, 500, 200], 503, 3),
+        // It understood, and will not.
+        (&[400, 200], 503, 1),
+        (&[429, 200], 503, 1),
+        (&[302, 200], 503, 1),
+    ] {
+        let (sms, address) = Sms::start(answers).await;
+        let api = api_with(format!("http://{address}/")).await;
+        let answer = ask(&api).await;
+        answer.is(status);
+        assert_eq!(sms.count(), attempts, "{answers:?}");
+        if status == 503 {
+            answer.problem(503, "unavailable");
+        }
+        for place in 0..attempts {
+            let message = sms.message(place);
+            message.verified(&api.world.secret);
+            assert_eq!(message.body, sms.message(0).body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_never_answers_costs_a_503() {
+    let (sms, address) = Sms::start_silent(&[200]).await;
+    let api = api_with(format!("http://{address}/")).await;
+    ask(&api).await.problem(503, "unavailable");
+    assert_eq!(sms.count(), 1);
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_not_there_or_breaks_off_costs_a_503() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let api = api_with(format!("http://{address}/")).await;
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&accepted);
+    let breaking_off = tokio::spawn(async move {
+        loop {
+            drop(listener.accept().await);
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    ask(&api).await.problem(503, "unavailable");
+    assert_eq!(accepted.load(Ordering::SeqCst), 3);
+    breaking_off.abort();
+    let _ = breaking_off.await;
+    // Nobody listens any more: the connection is refused.
+    ask(&api).await.problem(503, "unavailable");
+    assert_eq!(accepted.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn a_gateway_that_does_not_speak_tls_is_sent_nothing_in_clear() {
+    let (sms, address) = Sms::start(&[200]).await;
+    let api = api_with(format!("https://{address}/")).await;
+    ask(&api).await.problem(503, "unavailable");
+    assert_eq!(sms.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_so_many_messages_are_on_their_way_at_once() {
+    let (sms, address) = Sms::start_silent(&[200]).await;
+    let api = Arc::new(api_with(format!("http://{address}/")).await);
+    let asking = join_all((0..100).map(|number| {
+        let api = Arc::clone(&api);
+        tokio::spawn(async move {
+            let body = json!({ "phone": format!("138{number:08}") });
+            api.post("/api/login-codes", &body).await.status
+        })
+    }));
+    let asking = tokio::spawn(asking);
+    eventually("as many are on their way as may be", async || {
+        sms.in_flight.load(Ordering::SeqCst) == 64
+    })
+    .await;
+    sms.answering.add_permits(10_000);
+    for status in asking.await.unwrap() {
+        assert_eq!(status.unwrap(), 202);
+    }
+    assert_eq!((sms.count(), sms.most_in_flight.load(Ordering::SeqCst)), (100, 64));
+}
+
+#[tokio::test]
+async fn without_a_gateway_nobody_can_log_in_and_nothing_is_counted() {
+    let world = World { gateway: Gateway::Nothing, ..World::new().await };
+    let address = world.serve().await;
+    let api = Api::at(world, address);
+    for _ in 0..10 {
+        let answer = ask(&api).await;
+        answer.problem(503, "unavailable");
+        assert!(answer.text_of("detail").contains("no SMS gateway is configured"), "{answer:?}");
+    }
+    let keys = &api.world.keys;
+    for key in [
+        keys.login_code(PHONE),
+        keys.rate("codes-per-phone", PHONE),
+        keys.rate("codes-per-address", "127.0.0.1"),
+        keys.rate("codes-in-all", "all"),
+    ] {
+        let there: i64 = api.world.redis.query(redis::cmd("EXISTS").arg(key)).await.unwrap();
+        assert_eq!(there, 0);
+    }
+}
+
+/// Serves, asks for a code, and returns the answer and what the log says.
+async fn served(program: &Program, world: World) -> (Answer, String) {
+    let server = Serving::start(program).await;
+    let api = Api::at(world, server.address);
+    let answer = ask(&api).await;
+    (answer, server.stop().await)
+}
+
+#[tokio::test]
+async fn beside_a_database_of_others_a_server_sends_codes_only_where_it_is_told_to() {
+    let world = World::new().await;
+    let program = Program::on(&world);
+    let (answer, log) = served(&program, world).await;
+    answer.problem(503, "unavailable");
+    assert_eq!(log.matches("SECKILL_SMS is not set").count(), 1, "{log}");
+    assert!(!log.contains(PHONE) && !log.contains("login code ("), "{log}");
+
+    let world = World::new().await;
+    let (answer, log) = served(&Program::on(&world).with("SECKILL_SMS", "log"), world).await;
+    answer.is(202);
+    assert!(log.contains("login code (") && !log.contains("SECKILL_SMS"), "{log}");
+
+    let (sms, address) = Sms::start(&[200]).await;
+    let world = World::new().await;
+    let secret = "a secret of the gateway";
+    let program = Program::on(&world)
+        .with("SECKILL_SMS", "http")
+        .with("SECKILL_SMS_URL", &format!("http://{address}/"))
+        .with("SECKILL_SMS_SECRET", secret);
+    let (answer, log) = served(&program, world).await;
+    answer.is(202);
+    sms.message(0).verified(secret);
+    let message = sms.message(0).json();
+    assert!(!log.contains(message["code"].as_str().unwrap()), "{log}");
+}

@@ -1,0 +1,7 @@
+//! The commands of the server's program.
+
+mod audit;
+mod commands;
+mod doctor;
+mod refusals;
+pub mod serving;

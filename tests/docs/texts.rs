@@ -1,0 +1,171 @@
+//! The texts of the pages: each in both languages, every hole with its value, none that nobody says. A text that the
+//! code says and no file has would end the program that says it.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs;
+use std::path::Path;
+
+use crate::docs::tidy::files;
+
+/// By their keys, in English and in Chinese.
+type TextsOfFile = BTreeMap<String, [String; 2]>;
+
+/// What one language has no word for.
+const EMPTY: [&str; 1] = ["left_before"];
+
+/// In English an order is called by its name, in Chinese by its number; a reason in English is for English readers.
+const OTHER_HOLES: [&str; 4] = ["failure_crowd", "failure_missing", "failure_rung", "order_is"];
+
+/// What a script finds beside the texts.
+const DATA: [&str; 1] = ["rungs"];
+
+fn sources(extension: &str) -> Vec<(String, String)> {
+    let crates = ["course", "ladder", "lab", "play"];
+    let directories =
+        crates.iter().flat_map(|it| ["src", "web"].map(|part| format!("crates/{it}/{part}")));
+    let directories = ["src", "web"].map(str::to_owned).into_iter().chain(directories);
+    directories
+        .filter(|it| Path::new(it).exists())
+        .flat_map(|directory| files(&directory, extension))
+        .collect()
+}
+
+fn directory(file: &str) -> &str {
+    file.rsplit_once('/').unwrap().0
+}
+
+/// The files of texts, by the directory of the code that says them.
+fn texts() -> BTreeMap<String, Vec<(String, TextsOfFile)>> {
+    let mut found: BTreeMap<String, Vec<(String, TextsOfFile)>> = BTreeMap::new();
+    for (file, code) in sources("rs") {
+        for rest in code.split("TextFile::new(include_str!(\"").skip(1) {
+            let name = rest.split('"').next().unwrap();
+            let path = format!("{}/{name}", directory(&file));
+            let text = fs::read_to_string(&path).unwrap();
+            let texts = toml::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
+            found.entry(directory(&file).to_owned()).or_default().push((path, texts));
+        }
+    }
+    found
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+/// The names in braces.
+fn holes(text: &str) -> BTreeSet<&str> {
+    text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0)).collect()
+}
+
+#[test]
+fn every_text_is_in_both_languages_with_the_same_holes() {
+    let all = texts();
+    let mut count = 0;
+    for (file, texts) in all.values().flatten() {
+        for (key, [english, chinese]) in texts {
+            count += 1;
+            let is_said = !english.is_empty() && !chinese.is_empty();
+            assert!(is_said || EMPTY.contains(&key.as_str()), "{file}: {key}");
+            let same = holes(english) == holes(chinese) || OTHER_HOLES.contains(&key.as_str());
+            assert!(same, "{file}: {key}");
+        }
+    }
+    assert!(count > 550, "only {count} texts");
+}
+
+/// `SoldOut` of `sold_out`.
+fn variant(key: &str) -> String {
+    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
+    key.split('_').filter(|word| !word.is_empty()).map(capital).collect()
+}
+
+/// A file of code, and its words.
+struct Code {
+    text: String,
+    words: HashSet<String>,
+    /// Whether there are texts with holes in it, as scripts have them.
+    has_templates: bool,
+}
+
+impl Code {
+    fn all(extension: &str) -> Vec<Self> {
+        let of = |(_, text): (String, String)| {
+            let words = words(&text).map(str::to_owned).collect();
+            let has_templates = text.contains("${");
+            Self { text, words, has_templates }
+        };
+        sources(extension).into_iter().map(of).collect()
+    }
+
+    /// Whether it says a text: by its key, as the name of a variant, or by a key that it makes, of which it writes the
+    /// beginning or the end.
+    fn says(&self, key: &str, variant: &str) -> bool {
+        let made = |at: usize| {
+            let (beginning, end) = key.split_at(at);
+            let ends = [format!("`{beginning}_${{"), format!("}}{end}`")];
+            ends.iter().any(|end| self.text.contains(end))
+        };
+        self.words.contains(key)
+            || self.words.contains(variant)
+            || self.has_templates && key.match_indices('_').any(|(at, _)| made(at))
+    }
+}
+
+#[test]
+fn every_text_is_said_and_every_hole_has_its_value() {
+    let (rust, scripts) = (Code::all("rs"), Code::all("js"));
+    let mut wrong = Vec::new();
+    for (file, texts) in texts().values().flatten() {
+        for (key, [english, chinese]) in texts {
+            let variant = variant(key);
+            let code = rust.iter().chain(&scripts);
+            let says: Vec<&Code> = code.filter(|code| code.says(key, &variant)).collect();
+            if says.is_empty() {
+                wrong.push(format!("{file}: nobody says {key}"));
+            }
+            for hole in holes(english).union(&holes(chinese)) {
+                let is_named = says.iter().any(|code| code.words.contains(*hole));
+                // A script may fill in what the server answered.
+                let answered = format!(" {hole}: ");
+                if !is_named && !rust.iter().any(|code| code.text.contains(&answered)) {
+                    wrong.push(format!("{file}: {key}: nothing fills in {hole}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// How the code begins to say a text: `texts["title"]` in Rust, where the file is beside it, `texts.title` in a script.
+const SAYING: [&str; 4] = ["texts[\"", "frame[\"", "words[\"", "language)[\""];
+
+#[test]
+fn every_text_that_the_code_says_is_in_a_file() {
+    let all = texts();
+    let (mut count, mut wrong) = (0, Vec::new());
+    let mut check = |file: &str, said: &str, known: &BTreeSet<&str>| {
+        count += 1;
+        if !known.contains(said) {
+            wrong.push(format!("{file}: {said}"));
+        }
+    };
+    for (file, code) in sources("rs") {
+        let beside = all.get(directory(&file)).into_iter().flatten();
+        let known: BTreeSet<&str> =
+            beside.flat_map(|(_, texts)| texts.keys().map(String::as_str)).collect();
+        for rest in SAYING.iter().flat_map(|saying| code.split(saying).skip(1)) {
+            check(&file, rest.split('"').next().unwrap(), &known);
+        }
+    }
+    let files = all.values().flatten();
+    let known = files.flat_map(|(_, texts)| texts.keys().map(String::as_str)).chain(DATA);
+    let known: BTreeSet<&str> = known.collect();
+    for (file, code) in sources("js") {
+        for rest in code.split("texts.").skip(1) {
+            check(&file, words(rest).next().unwrap(), &known);
+        }
+    }
+    assert!(count > 300, "only {count}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,4 @@
+//! The plans for k6 and JMeter.
+
+mod codes;
+mod foreign_plans;

@@ -1,0 +1,303 @@
+//! Strategy `group-commit`: purchases that wait go together, and each is judged for itself.
+//! What it promises with every strategy is in `purchase`.
+
+#[allow(unused_imports)]
+use crate::worlds::*;
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use futures_util::poll;
+use seckill::model::{OrderId, Outcome, Refusal, UserId, VoucherId};
+use seckill::purchase::{PurchaseError, Purchases, PurchasesOptions, Strategy};
+use sqlx::{Connection, PgConnection};
+use tokio::task::JoinSet;
+
+use crate::purchase::group_commit_faults::nothing_was_done;
+use crate::purchase::strategies::rush;
+use testkit::shop::world::{World, each_of, each_strategy, user};
+use testkit::wait::{eventually, must};
+
+/// The strategies that commit together.
+pub const GROUPS: [Strategy; 2] = [Strategy::GroupCommit, Strategy::GroupCommitUnlocked];
+
+pub type Answer = Result<Outcome, PurchaseError>;
+
+/// See [`World::wait_long_for_rows`].
+pub const WAIT_LONG_FOR_ROWS: &str = "alter function
+    sell(bigint, bigint[], bigint[], timestamptz[]) set lock_timeout = '10s'";
+
+#[easy_ext::ext(GroupCommitWorld)]
+pub impl World {
+    /// By how many transactions the orders of `voucher` were written.
+    async fn transactions(&self, voucher: VoucherId) -> i64 {
+        sqlx::query_scalar("select count(distinct xmin::text) from orders where voucher_id = $1")
+            .bind(voucher.get())
+            .fetch_one(self.database.pool())
+            .await
+            .unwrap()
+    }
+
+    /// From now on an order waits for its voucher's row for as long as its buyers wait, and not for
+    /// less: on a busy machine a test may hold the row for longer than it means to.
+    async fn wait_long_for_rows(&self) {
+        sqlx::raw_sql(WAIT_LONG_FOR_ROWS).execute(self.database.pool()).await.unwrap();
+    }
+
+    /// Locks the voucher's row: its orders wait in the database until the connection is closed.
+    async fn hold_the_row(&self) -> PgConnection {
+        self.begin("select from seckill_vouchers for update").await
+    }
+
+    /// Runs `statement`, and leaves its transaction open.
+    async fn begin(&self, statement: &str) -> PgConnection {
+        let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
+        let statement = sqlx::AssertSqlSafe(format!("begin; {statement}"));
+        sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+        connection
+    }
+
+    /// Until a purchase waits for the row.
+    async fn until_one_waits(&self) {
+        eventually("a purchase waits for the row", async || {
+            let waiting: i64 = sqlx::query_scalar(
+                "select count(*) from pg_stat_activity
+                 where datname = current_database() and application_name = 'seckill'
+                   and wait_event_type = 'Lock'",
+            )
+            .fetch_one(self.database.pool())
+            .await
+            .unwrap();
+            waiting > 0
+        })
+        .await;
+    }
+}
+
+/// Users `first` to `last`, each once, in tasks of their own.
+pub fn buyers(
+    shop: &Arc<Purchases>,
+    voucher: VoucherId,
+    first: i64,
+    last: i64,
+) -> JoinSet<(i64, Answer)> {
+    let mut tasks = JoinSet::new();
+    for number in first..=last {
+        let shop = Arc::clone(shop);
+        tasks.spawn(async move { (number, shop.buy(user(number), voucher).await) });
+    }
+    tasks
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn purchases_that_wait_are_committed_together_and_one_that_comes_alone_goes_alone() {
+    each_of(GROUPS, async |world| {
+        world.users(210).await;
+        let voucher = world.voucher(1000).await;
+        let shop = world.shop().await;
+        for number in 201..=210 {
+            assert_eq!(shop.buy(user(number), voucher.id).await.unwrap().code(), "ordered");
+        }
+        assert_eq!(world.transactions(voucher.id).await, 10);
+        let (codes, orders) = rush(&[Arc::clone(&shop)], voucher.id, 200, 1).await;
+        assert_eq!((codes["ordered"], orders.len()), (200, 200));
+        let transactions = world.transactions(voucher.id).await - 10;
+        println!("200 orders in {transactions} transactions");
+        assert!(transactions < 100, "{transactions}");
+        assert!(world.audit().await.holds);
+    })
+    .await;
+}
+
+/// A trigger of the database refuses one user's orders.
+async fn poison(world: &World, number: i64) {
+    let statement = format!(
+        "create function refuse() returns trigger language plpgsql as
+         $$ begin raise exception 'poisoned'; end $$;
+         create trigger refuse before insert on orders for each row
+         when (new.user_id = {number}) execute function refuse()"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(world.database.pool()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_poisoned_member_fails_alone() {
+    each_of(GROUPS, async |world| {
+        world.users(60).await;
+        let voucher = world.voucher(100).await;
+        let shop = world.shop().await;
+        shop.sale(voucher.id).await.unwrap();
+        poison(&world, 30).await;
+        world.wait_long_for_rows().await;
+        let row = world.hold_the_row().await;
+        let first = buyers(&shop, voucher.id, 1, 1);
+        world.until_one_waits().await;
+        let others = buyers(&shop, voucher.id, 2, 60);
+        row.close().await.unwrap();
+        let (first, others) = (first.join_all().await, others.join_all().await);
+        for (number, answer) in first.into_iter().chain(others) {
+            if number == 30 {
+                assert!(answer.is_err_and(|error| !error.retry_may_help()), "the poisoned one");
+            } else {
+                assert_eq!(answer.unwrap().code(), "ordered", "{number}");
+            }
+        }
+        let audit = world.audit().await;
+        assert!(audit.holds && audit.orders == 59, "{audit:?}");
+        assert!(!world.any_lock(60).await);
+    })
+    .await;
+}
+
+/// On a runtime of one thread all are asked before any of them gets on.
+#[tokio::test]
+async fn a_user_twice_in_one_batch_buys_once_and_is_named_the_order() {
+    let world = World { strategy: Strategy::GroupCommitUnlocked, ..World::new().await };
+    world.users(10).await;
+    let voucher = world.voucher(50).await;
+    let shop = world.shop().await;
+    shop.sale(voucher.id).await.unwrap();
+    let attempts = (0..50).map(|attempt| shop.buy(user(attempt % 10 + 1), voucher.id));
+    let mut orders = std::collections::HashMap::new();
+    for answer in join_all(attempts).await {
+        match answer.unwrap() {
+            Outcome::Ordered(order) => {
+                assert!(orders.insert(order.user_id, order.id).is_none(), "{order:?}");
+            }
+            Outcome::Refused(Refusal::AlreadyBought { order_id }) => {
+                assert!(world.any_order(order_id).await);
+            }
+            refused => panic!("{refused:?}"),
+        }
+    }
+    assert_eq!(orders.len(), 10);
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.stock == 40, "{audit:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nodes_of_all_strategies_sell_side_by_side_what_one_would() {
+    let world = World::new().await;
+    world.users(150).await;
+    let voucher = world.voucher(100).await;
+    let mut shops = Vec::new();
+    for strategy in Strategy::ALL.into_iter().chain(GROUPS) {
+        let options = PurchasesOptions { strategy, ..world.options() };
+        shops.push(world.purchases(options).await);
+    }
+    let (codes, orders) = rush(&shops, voucher.id, 150, 5).await;
+    assert_eq!((codes["ordered"], orders.len()), (100, 100), "{codes:?}");
+    let audit = world.audit().await;
+    assert!(audit.holds && audit.stock == 0, "{audit:?}");
+    for shop in shops {
+        shop.shutdown().await;
+    }
+    assert!(!world.any_lock(150).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_shutdown_waits_for_purchases_that_wait_for_their_batch() {
+    each_of(GROUPS, async |world| {
+        world.users(100).await;
+        let voucher = world.voucher(100).await;
+        let shop = world.shop().await;
+        shop.sale(voucher.id).await.unwrap();
+        world.wait_long_for_rows().await;
+        let row = world.hold_the_row().await;
+        let each = (1..=100).map(async |number| shop.buy(user(number), voucher.id).await);
+        let mut buying = pin!(join_all(each));
+        // Each is under way now, in a task of its own.
+        assert!(poll!(&mut buying).is_pending());
+        world.until_one_waits().await;
+        let shutdown = async {
+            must("the shutdown ends", shop.shutdown()).await;
+            world.audit().await
+        };
+        let free = async { row.close().await.unwrap() };
+        let (told, at_the_end, ()) = tokio::join!(buying, shutdown, free);
+        assert!(told.iter().all(|answer| matches!(answer, Ok(Outcome::Ordered(_)))), "{told:?}");
+        assert_eq!(at_the_end.orders, 100);
+        assert!(at_the_end.holds && !world.any_lock(100).await);
+    })
+    .await;
+}
+
+/// A row that somebody holds keeps nobody from another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn while_the_row_of_one_voucher_is_held_the_others_are_sold() {
+    each_strategy(async |world| {
+        world.users(40).await;
+        let (held, free) = (world.voucher(50).await.id, world.voucher(50).await.id);
+        let shop = world.shop().await;
+        for voucher in [held, free] {
+            shop.sale(voucher).await.unwrap();
+        }
+        let row = world.begin("select from seckill_vouchers where voucher_id = 1 for update").await;
+        assert_eq!(held.get(), 1);
+        nothing_was_done((1, shop.buy(user(1), held).await));
+        // Its circuit is open: the others hear so without waiting for the row.
+        let refused = shop.buy(user(3), held).await;
+        assert!(matches!(refused, Err(PurchaseError::CircuitOpen)), "{refused:?}");
+        let sold = buyers(&shop, free, 10, 40).join_all().await;
+        assert!(sold.iter().all(|(_, answer)| answer.is_ok()), "{sold:?}");
+        row.close().await.unwrap();
+        eventually("the voucher is sold again", async || shop.buy(user(3), held).await.is_ok())
+            .await;
+        must("the shutdown ends", shop.shutdown()).await;
+        assert!(!world.any_lock(40).await);
+        let audits = seckill::purchase::audit::run(world.database.pool(), None).await.unwrap();
+        assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
+        assert_eq!((audits[0].orders, audits[1].orders), (1, 31));
+    })
+    .await;
+}
+
+/// More vouchers than batches may be in flight at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_vouchers_on_sale_at_once_are_each_sold_by_their_own_books() {
+    each_strategy(async |world| {
+        world.users(200).await;
+        let mut vouchers = Vec::new();
+        for _ in 0..20 {
+            vouchers.push(world.voucher(5).await.id);
+        }
+        let shop = world.shop().await;
+        let mut tasks = JoinSet::new();
+        for number in 1..=200 {
+            let shop = Arc::clone(&shop);
+            let voucher = vouchers[number as usize % 20];
+            tasks.spawn(async move { buy_when_there_is_room(&shop, user(number), voucher).await });
+        }
+        let codes = tasks.join_all().await;
+        assert_eq!(codes.iter().filter(|code| **code == "ordered").count(), 100, "{codes:?}");
+        assert!(codes.iter().all(|code| matches!(*code, "ordered" | "sold_out")));
+        let audits = seckill::purchase::audit::run(world.database.pool(), None).await.unwrap();
+        assert!(audits.iter().all(|audit| audit.holds && audit.stock == 0), "{audits:?}");
+    })
+    .await;
+}
+
+/// As a client that obeys `Retry-After`: on a machine that is busy with other tests an order's turn may not come within
+/// its second.
+async fn buy_when_there_is_room(
+    shop: &Arc<Purchases>,
+    user: UserId,
+    voucher: VoucherId,
+) -> &'static str {
+    loop {
+        match shop.buy(user, voucher).await {
+            Err(error) if error.retry_may_help() && !error.outcome_unknown() => {
+                tokio::time::sleep(error.failure().answer().retry_after.unwrap()).await;
+            }
+            bought => return bought.unwrap().code(),
+        }
+    }
+}
+
+#[easy_ext::ext(GroupCommitWorld2)]
+pub impl World {
+    async fn any_order(&self, id: OrderId) -> bool {
+        let found = sqlx::query_scalar("select exists (select from orders where id = $1)");
+        found.bind(id.get()).fetch_one(self.database.pool()).await.unwrap()
+    }
+}

@@ -1,0 +1,221 @@
+//! The owner of an order hears of it before any refusal: on every node, after a restart, and also where
+//! the first answer was lost.
+
+#[allow(unused_imports)]
+use crate::worlds::*;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use faults::Fault;
+use futures_util::future::join_all;
+use seckill::model::{OrderId, Outcome, Refusal, UserId, VoucherId};
+use seckill::purchase::owners::MAX_OWNERS_OF_SALE;
+use seckill::purchase::{Purchases, Strategy};
+use sqlx::{Connection, PgConnection};
+
+use crate::purchase::strategies::rush;
+use testkit::shop::world::{World, each_of, each_strategy, midnight, user};
+use testkit::wait::eventually;
+
+/// Asks again for each owner: all at once, as they would.
+async fn all_hear_of_their_orders(
+    shop: &Arc<Purchases>,
+    voucher: VoucherId,
+    orders: &HashMap<UserId, OrderId>,
+) {
+    let answers = orders.iter().map(async |(user, order_id)| {
+        let answer = shop.buy(*user, voucher).await.unwrap();
+        assert_eq!(answer, Outcome::Refused(Refusal::AlreadyBought { order_id: *order_id }));
+    });
+    join_all(answers).await;
+}
+
+async fn sell(world: &World, voucher: VoucherId, count: i64) -> HashMap<UserId, OrderId> {
+    let (_, orders) = rush(&[world.shop().await], voucher, count, 1).await;
+    assert_eq!(orders.len() as i64, count);
+    orders.iter().map(|order| (order.user_id, order.id)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_owners_ask_again_on_the_other_node_after_the_sell_out() {
+    each_strategy(async |world| {
+        world.users(101).await;
+        let voucher = world.voucher(100).await.id;
+        let other = world.shop().await;
+        other.sale(voucher).await.unwrap();
+        let orders = sell(&world, voucher, 100).await;
+        for node in [other, world.shop().await] {
+            let late = node.buy(user(101), voucher).await.unwrap();
+            assert_eq!(late, Outcome::Refused(Refusal::SoldOut));
+            all_hear_of_their_orders(&node, voucher, &orders).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_hear_of_their_orders_after_the_end_of_the_sale() {
+    each_strategy(async |world| {
+        world.users(21).await;
+        let end = midnight() + TimeDelta::hours(1);
+        let voucher = world.voucher_between(50, midnight(), end).await.id;
+        let orders = sell(&world, voucher, 20).await;
+        world.set_time(end).await;
+        let node = world.shop().await;
+        all_hear_of_their_orders(&node, voucher, &orders).await;
+        let late = node.buy(user(21), voucher).await.unwrap();
+        assert_eq!(late, Outcome::Refused(Refusal::SaleEnded));
+        // The beginning is moved into the future: an owner is an owner all the same.
+        sqlx::query(
+            "update seckill_vouchers set begin_time = $1, end_time = $2, revision = revision + 1",
+        )
+        .bind(end + TimeDelta::hours(1))
+        .bind(end + TimeDelta::hours(2))
+        .execute(world.database.pool())
+        .await
+        .unwrap();
+        let node = world.shop().await;
+        all_hear_of_their_orders(&node, voucher, &orders).await;
+        let early = node.buy(user(21), voucher).await.unwrap();
+        assert_eq!(early.code(), "sale_not_started");
+    })
+    .await;
+}
+
+/// At the bound, and one beyond it: up to the bound memory has all owners, and beyond it the database is asked
+/// for each buyer. The answers are the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_of_a_very_large_sale_hear_of_their_orders() {
+    let world = World::new().await;
+    world.users(12).await;
+    let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
+    let bound = i32::try_from(MAX_OWNERS_OF_SALE).unwrap();
+    for (stock, in_memory) in [(bound, true), (bound + 1, false)] {
+        let voucher = world.voucher(stock).await.id;
+        let orders = sell(&world, voucher, 10).await;
+        if in_memory {
+            let sell_the_rest = "
+                insert into orders (id, user_id, voucher_id, status)
+                select 1000 + i, 1000 + i, $1, 2
+                from generate_series(1, (select stock from seckill_vouchers where voucher_id = $1)) i";
+            sqlx::query(sell_the_rest).bind(voucher.get()).execute(&mut connection).await.unwrap();
+        }
+        let sold_out = sqlx::query("update seckill_vouchers set stock = 0 where voucher_id = $1");
+        sold_out.bind(voucher.get()).execute(&mut connection).await.unwrap();
+        let node = world.shop().await;
+        let sale = node.sale(voucher).await.unwrap().unwrap();
+        // So many questions cost more than a load.
+        for _ in 0..MAX_OWNERS_OF_SALE / 16 / 500 + 1 {
+            let asked = join_all((0..500).map(|_| node.buy(user(11), voucher))).await;
+            assert!(asked.into_iter().all(|it| it.unwrap() == Outcome::Refused(Refusal::SoldOut)));
+        }
+        if in_memory {
+            let loaded = async || node.knows_owners_of(&sale.voucher);
+            eventually("the owners are in memory", loaded).await;
+        }
+        assert_eq!(node.knows_owners_of(&sale.voucher), in_memory, "{stock}");
+        all_hear_of_their_orders(&node, voucher, &orders).await;
+        let late = node.buy(user(12), voucher).await.unwrap();
+        assert_eq!(late, Outcome::Refused(Refusal::SoldOut));
+    }
+}
+
+/// Stock that comes back is sold, and its new owners are known.
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_are_loaded_anew_after_stock_came_back() {
+    let world = World::new().await;
+    world.users(3).await;
+    let voucher = world.voucher(1).await.id;
+    let (node, other) = (world.shop().await, world.shop().await);
+    assert_eq!(node.buy(user(1), voucher).await.unwrap().code(), "ordered");
+    other_knows_the_owners(&other, voucher).await;
+    world.restock(voucher, 1).await;
+    eventually("the node sells again", async || {
+        node.buy(user(2), voucher).await.unwrap().code() == "ordered"
+    })
+    .await;
+    eventually("the other node knows the new owner", async || {
+        other.buy(user(2), voucher).await.unwrap().code() == "already_bought"
+    })
+    .await;
+    other_knows_the_owners(&other, voucher).await;
+    for (number, code) in [(1, "already_bought"), (2, "already_bought"), (3, "sold_out")] {
+        assert_eq!(other.buy(user(number), voucher).await.unwrap().code(), code);
+    }
+}
+
+/// A stranger asks until so many have asked that the owners are loaded.
+async fn other_knows_the_owners(other: &Arc<Purchases>, voucher: VoucherId) {
+    eventually("the owners are in memory", async || {
+        assert_eq!(other.buy(user(3), voucher).await.unwrap().code(), "sold_out");
+        let sale = other.sale(voucher).await.unwrap().unwrap();
+        other.knows_owners_of(&sale.voucher)
+    })
+    .await;
+}
+
+/// The database is cut off before the buyer's node hears of the commit, and the last voucher is sold by
+/// another node. The buyer, told to ask again, hears of the order.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_outcome_is_settled_though_the_voucher_is_sold_out_meanwhile() {
+    each_strategy(async |world| {
+        world.users(3).await;
+        let voucher = world.voucher(2).await.id;
+        let linked = world.linked_shop().await;
+        let node = Arc::clone(&linked.shop);
+        world.wait_long_for_rows().await;
+        let row = world.hold_the_row().await;
+        let buyer = Arc::clone(&node);
+        let buying = tokio::spawn(async move { buyer.buy(user(1), voucher).await });
+        world.until_one_waits().await;
+        // The order is in the database's hands, which commits it when the buyer has given up.
+        linked.database.break_by(Fault::Deaf);
+        assert!(buying.await.unwrap().is_err_and(|error| error.outcome_unknown()));
+        row.close().await.unwrap();
+        eventually("the order is committed", async || world.audit().await.orders == 1).await;
+
+        let other = world.shop().await;
+        assert_eq!(other.buy(user(2), voucher).await.unwrap().code(), "ordered");
+        linked.database.break_by(Fault::None);
+        for node in [node, other, world.shop().await] {
+            eventually("the buyer hears of the order", async || {
+                // The node whose database was away finds it again within a second.
+                let answer = node.buy(user(1), voucher).await;
+                answer.is_ok_and(|outcome| outcome.code() == "already_bought")
+            })
+            .await;
+            assert_eq!(node.buy(user(3), voucher).await.unwrap().code(), "sold_out");
+        }
+    })
+    .await;
+}
+
+/// A second click ends before Redis is asked; and whoever has an order hears of it even then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_one_user_does_not_reach_redis() {
+    each_of([Strategy::Locked, Strategy::GroupCommit], async |world| {
+        world.users(2).await;
+        let voucher = world.voucher(2).await.id;
+        let linked = world.linked_shop().await;
+        world.wait_long_for_rows().await;
+        let row = world.hold_the_row().await;
+        let node = Arc::clone(&linked.shop);
+        let first = tokio::spawn(async move { node.buy(user(1), voucher).await });
+        world.until_one_waits().await;
+        linked.redis.break_by(Fault::Down);
+        // At once: one after the other they may take longer than the first purchase waits for the row.
+        for again in join_all((0..100).map(|_| linked.shop.buy(user(1), voucher))).await {
+            assert_eq!(again.unwrap(), Outcome::Refused(Refusal::OrderInProgress));
+        }
+        assert!(
+            linked.shop.buy(user(2), voucher).await.is_err(),
+            "Redis is asked for another user"
+        );
+        linked.redis.break_by(Fault::None);
+        row.close().await.unwrap();
+        // The row was held for as long as that took: the answer may have come too late.
+        let _ = first.await.unwrap();
+    })
+    .await;
+}

@@ -1,0 +1,97 @@
+//! Sales begin and end by the database's clock, whatever the clocks of the nodes show.
+
+#[allow(unused_imports)]
+use crate::worlds::*;
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use group_commit::Limits;
+use seckill::model::{ManualClock, Outcome, Refusal};
+use seckill::store::{NewOrder, OrderWriter, Placement};
+
+use crate::purchase::place_orders::ORDERED;
+use testkit::shop::world::{World, each_strategy, midnight, user};
+
+#[tokio::test]
+async fn a_node_whose_clock_is_an_hour_off_sells_when_the_sale_is_on_and_not_otherwise() {
+    each_strategy(async |world| {
+        world.users(2).await;
+        let (hour, half) = (TimeDelta::hours(1), TimeDelta::minutes(30));
+        let running = world.voucher_between(9, midnight() - half, midnight() + half).await.id;
+        let coming = world.voucher_between(9, midnight() + half, midnight() + hour).await;
+        let over = world.voucher_between(9, midnight() - hour, midnight() - half).await.id;
+        for (number, off) in [(1, hour), (2, -hour)] {
+            let clock = Arc::new(ManualClock::starting_at(midnight() + off));
+            let node = world.purchases_by(clock, world.options()).await;
+            let buyer = user(number);
+            let Outcome::Ordered(order) = node.buy(buyer, running).await.unwrap() else {
+                panic!("the sale is on, {off} off");
+            };
+            assert_eq!(order.created_at, midnight());
+            let begin_time = coming.begin_time;
+            let early = node.buy(buyer, coming.id).await.unwrap();
+            assert_eq!(early, Outcome::Refused(Refusal::SaleNotStarted { begin_time }));
+            let late = node.buy(buyer, over).await.unwrap();
+            assert_eq!(late, Outcome::Refused(Refusal::SaleEnded));
+        }
+        let audits = seckill::purchase::audit::run(world.database.pool(), None).await.unwrap();
+        assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
+    })
+    .await;
+}
+
+/// Whatever a node believes, the database has the last word.
+#[tokio::test]
+async fn the_database_places_no_order_outside_the_sale() {
+    let world = World::new().await;
+    let hour = TimeDelta::hours(1);
+    let voucher = world.voucher_between(5, midnight() + hour, midnight() + hour * 2).await.id;
+    let limits = Limits { batch: 8, waiting: 8, leaders: 1 };
+    let (writer, ids) = (OrderWriter::new(world.database.clone(), limits), world.order_ids(None));
+    let microsecond = TimeDelta::microseconds(1);
+    let moments = [
+        (midnight() + hour - microsecond, Placement::SaleNotStarted),
+        (midnight() + hour, ORDERED),
+        (midnight() + hour * 2 - microsecond, ORDERED),
+        (midnight() + hour * 2, Placement::SaleEnded),
+    ];
+    for (number, (now, expected)) in (1..).zip(moments) {
+        world.set_time(now).await;
+        let order = NewOrder { id: ids.next().await.unwrap(), user: user(number), at: now };
+        assert_eq!(writer.place(voucher, order).await.unwrap(), expected, "{now}");
+        // An owner hears of the order, also when the sale is over.
+        if expected == ORDERED {
+            world.set_time(midnight() + hour * 3).await;
+            let again = NewOrder { id: ids.next().await.unwrap(), user: user(number), at: now };
+            let placed = writer.place(voucher, again).await.unwrap();
+            assert_eq!(placed, Placement::AlreadyBought(order.id));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_order_outside_the_sale_is_a_violation_of_the_books() {
+    let world = World::new().await;
+    world.users(2).await;
+    let end = midnight() + TimeDelta::hours(1);
+    let voucher = world.voucher_between(2, midnight(), end).await.id;
+    for (number, at) in [(1, midnight()), (2, end)] {
+        sqlx::query(
+            "insert into orders (id, user_id, voucher_id, created_at) values ($1, $1, $2, $3)",
+        )
+        .bind(number)
+        .bind(voucher.get())
+        .bind(at)
+        .execute(world.database.pool())
+        .await
+        .unwrap();
+    }
+    sqlx::query("update seckill_vouchers set stock = 0")
+        .execute(world.database.pool())
+        .await
+        .unwrap();
+    let audit = world.audit().await;
+    let expected = ["sale_window: 1 orders before the sale began or after it ended: 2"];
+    let named: Vec<String> = audit.violations.iter().map(ToString::to_string).collect();
+    assert_eq!(named, expected);
+}

@@ -1,0 +1,7 @@
+//! The storefront, in a real browser.
+
+mod older;
+mod payments;
+pub mod sale;
+pub mod stillness;
+mod streams;

@@ -1,0 +1,485 @@
+//! The shop, in a real browser.
+
+use chrono::TimeDelta;
+use faults::{Fault, Proxy};
+use seckill::http::event_hub::StreamLimits;
+use seckill::model::{Voucher, VoucherId};
+use seckill::store::vouchers::NewVoucher;
+use serde_json::json;
+use sqlx::{Connection, Executor, PgConnection};
+
+use crate::purchase::group_commit::GroupCommitWorld;
+use testkit::shop::api_client::Api;
+use testkit::shop::web_driver::{Browser, DESKTOP, ENTER, PHONE, TAB};
+use testkit::shop::world::{World, midnight};
+use testkit::wait::eventually;
+
+pub const BUY: &str = "#vouchers .buy";
+pub const MESSAGE: &str = "#vouchers .message";
+
+/// A shop with a voucher on sale and users 1 to 3.
+async fn shop(world: World) -> (Api, Voucher) {
+    world.users(3).await;
+    let voucher = world.voucher(2).await;
+    let address = world.serve().await;
+    (Api::at(world, address), voucher)
+}
+
+/// The shop as somebody sees it who has come before, as this user; as a stranger for 0.
+pub async fn visited(api: &Api, user: i64) -> Browser {
+    visited_at(&api.address.to_string(), api, user).await
+}
+
+pub async fn visited_at(address: &str, api: &Api, user: i64) -> Browser {
+    let browser = Browser::new("en", PHONE).await;
+    browser.open(&format!("http://{address}/")).await;
+    if user > 0 {
+        let session =
+            json!({ "token": api.world.token(user), "phone": format!("1390000000{user}") });
+        let keep = format!("localStorage.setItem('session', {})", json!(session.to_string()));
+        browser.value(&keep).await;
+        browser.reload().await;
+        browser.until_shown("#log-out").await;
+    }
+    browser.until_shown(".card").await;
+    browser
+}
+
+/// Another session that holds the voucher's row: no order can be written.
+async fn holding_the_row(world: &World) -> PgConnection {
+    let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
+    holder.execute("begin; select from seckill_vouchers for update").await.unwrap();
+    holder
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_speaks_the_language_of_its_reader_and_keeps_the_one_that_was_chosen() {
+    let world = World::new().await;
+    let address = world.serve().await;
+    let browser = Browser::new("zh-CN", PHONE).await;
+    browser.open(&format!("http://{address}/")).await;
+    browser.until_text("h1", "限时秒杀").await;
+    assert_eq!(browser.value("document.documentElement.lang").await, "zh-CN");
+    browser.click("#language").await;
+    browser.until_text("h1", "Flash sales").await;
+    assert_eq!(browser.value("document.documentElement.lang").await, "en");
+    // The choice is kept, also for an address that says nothing of it.
+    browser.open(&format!("http://{address}/")).await;
+    browser.until_text("h1", "Flash sales").await;
+    browser.until("location.search === '?lang=en'").await;
+    browser.close().await;
+}
+
+/// The login code that the kept gateway was given last.
+fn sent_code(api: &Api) -> String {
+    let sent = api.world.sms.0.lock().unwrap();
+    let (phone, code) = sent.last().expect("a code was sent");
+    assert_eq!(phone, "13800138000");
+    code.clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_logs_in_buys_and_finds_the_order_after_a_reload() {
+    let world = World::new().await;
+    let (api, voucher) = shop(world).await;
+    let browser = visited(&api, 0).await;
+    // One click: what was wanted is bought as soon as somebody is logged in.
+    browser.click(BUY).await;
+    browser.fill("#phone", "12").await;
+    browser.click("#phone-form [type=submit]").await;
+    browser.until_text("#login-notice", "This is no phone number").await;
+    browser.fill("#phone", "138 0013 8000").await;
+    browser.click("#phone-form [type=submit]").await;
+    browser.until_text("#sent-to", "on their way").await;
+    let shown = sent_code(&api);
+    let wrong = if shown == "000000" { "000001" } else { "000000" };
+    browser.fill("#code", wrong).await;
+    browser.click("#code-form [type=submit]").await;
+    browser.until_text("#login-notice", "The code is wrong").await;
+    browser.fill("#code", &shown).await;
+    browser.click("#code-form [type=submit]").await;
+    browser.until_text(MESSAGE, "It is yours. Order ").await;
+    browser.until_text(BUY, "Bought").await;
+    browser.until_text(".stock", "1 of 2 left").await;
+    let said = browser.text(MESSAGE).await;
+    let order = said.rsplit(' ').next().unwrap().to_owned();
+    assert!(order.parse::<i64>().is_ok_and(|id| id > 1 << 53), "{said}");
+
+    browser.click(".tabs a[href='#orders']").await;
+    browser.until_text("#order-list .order-id", &order).await;
+    browser.until_text("#order-list", &voucher.title).await;
+    browser.reload().await;
+    browser.until_text("#order-list .order-id", &order).await;
+    browser.back().await;
+    browser.until_text(MESSAGE, &order).await;
+    assert_eq!(browser.value("document.querySelector('.buy').disabled").await, true);
+
+    let kept = browser.value("JSON.parse(localStorage.getItem('session')).token").await;
+    let token = kept.as_str().unwrap();
+    api.send(api.request("GET", "/api/me").bearer_auth(token)).await.is(200);
+    browser.click("#log-out").await;
+    browser.until_text("#account-notice", "You are logged out, on all devices").await;
+    api.send(api.request("GET", "/api/me").bearer_auth(token))
+        .await
+        .problem(401, "unauthenticated");
+    browser.until_text(BUY, "Buy now").await;
+    browser.until_text(MESSAGE, "").await;
+    assert_eq!(browser.value("localStorage.getItem('session')").await, json!(null));
+    assert!(api.world.audit().await.holds);
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_private_stores_no_code_is_shown() {
+    let (api, _) = shop(World::new().await).await;
+    let browser = visited(&api, 0).await;
+    browser.click("#log-in").await;
+    browser.fill("#phone", "13800138000").await;
+    browser.click("#phone-form [type=submit]").await;
+    browser.until_text("#sent-to", "on their way to 13800138000").await;
+    let code = api.world.sms.0.lock().unwrap().last().unwrap().1.clone();
+    let shown = browser.value("document.documentElement.outerHTML").await;
+    assert!(!shown.as_str().unwrap().contains(&code));
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_refusal_is_a_sentence_in_the_language_of_the_page() {
+    let (api, voucher) = shop(World::new().await).await;
+    let browser = visited(&api, 1).await;
+    browser.click("#language").await;
+    browser.until_text(BUY, "立即抢购").await;
+    // Bought in another window.
+    api.buy(1, voucher.id).await.is(201);
+    browser.click(BUY).await;
+    browser.until_text(MESSAGE, "用户已经购买过一次").await;
+    browser.until_text(MESSAGE, "订单号").await;
+    // A token that is good no more.
+    let session = json!({ "token": "gone", "phone": "13900000009" }).to_string();
+    browser.value(&format!("localStorage.setItem('session', {})", json!(session))).await;
+    browser.reload().await;
+    browser.until_shown("#log-in").await;
+    browser.until_text(BUY, "立即抢购").await;
+    browser.value(&format!("localStorage.setItem('session', {})", json!(session))).await;
+    browser.click(BUY).await;
+    browser.until_text("#login-notice", "请先登录").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_voucher_that_others_buy_sells_out_before_ones_eyes() {
+    let (api, voucher) = shop(World::new().await).await;
+    let browser = visited(&api, 1).await;
+    browser.until_text("#connection", "Live").await;
+    browser.until_text(".stock", "2 of 2 left").await;
+    for user in [2, 3] {
+        api.buy(user, voucher.id).await.is(201);
+    }
+    browser.until_text(BUY, "Sold out").await;
+    browser.until_text(".badge", "Sold out").await;
+    assert_eq!(browser.value("document.querySelector('.buy').disabled").await, true);
+    browser.close().await;
+}
+
+/// The server's clock is in another year than the browser's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_begins_before_ones_eyes_and_nothing_on_the_page_moves() {
+    let world = World::new().await;
+    world.users(1).await;
+    let begin = midnight() + TimeDelta::minutes(30);
+    let voucher = world.voucher_between(5, begin, begin + TimeDelta::days(2)).await;
+    let address = world.serve().await;
+    let api = Api::at(world, address);
+    let browser = visited(&api, 1).await;
+    browser.until("/^00:(30:00|29:)/.test(document.querySelector('.digits').innerText)").await;
+    assert_eq!(browser.value("document.querySelector('.buy').checkVisibility()").await, false);
+    let places = "JSON.stringify([...document.querySelectorAll('.card, .card .action, .card .when, .card .stock')]
+        .map(element => element.getBoundingClientRect()))";
+    let before = browser.value(places).await;
+    api.world.set_time(begin).await;
+    browser.until_text(BUY, "Buy now").await;
+    assert_eq!(browser.value(places).await, before);
+    browser.click(BUY).await;
+    browser.until_text(MESSAGE, "It is yours").await;
+    assert!(api.world.audit().await.holds && voucher.stock == 5);
+    browser.close().await;
+}
+
+/// Here the server's clock stands still, three seconds before the sale: to a page whose countdown has
+/// ended it says that it is too early.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_countdown_ends_by_itself_and_the_server_has_the_last_word() {
+    let world = World::new().await;
+    world.users(1).await;
+    let begin = midnight() + TimeDelta::seconds(3);
+    world.voucher_between(5, begin, begin + TimeDelta::days(2)).await;
+    let address = world.serve().await;
+    let api = Api::at(world, address);
+    let browser = visited(&api, 1).await;
+    browser.click(BUY).await;
+    browser.until_text(MESSAGE, "The sale has not begun").await;
+    api.world.set_time(begin).await;
+    browser.click(BUY).await;
+    browser.until_text(MESSAGE, "It is yours").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_server_is_asked_again_and_sells_when_it_can() {
+    let (api, _) = shop(World::new().await).await;
+    let browser = visited(&api, 1).await;
+    let holder = holding_the_row(&api.world).await;
+    browser.click(BUY).await;
+    browser.until_text(MESSAGE, "The service is unavailable for a moment Next try in").await;
+    browser.until_text(BUY, "Buying").await;
+    drop(holder);
+    browser.until_text(MESSAGE, "It is yours").await;
+    assert!(api.world.audit().await.holds);
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_few_tries_the_page_gives_up_and_leaves_the_rest_to_the_buyer() {
+    let (api, _) = shop(World::new().await).await;
+    let browser = visited(&api, 1).await;
+    let holder = holding_the_row(&api.world).await;
+    browser.click(BUY).await;
+    browser.until_text(MESSAGE, "(4 of 4)").await;
+    browser.until_text(MESSAGE, "Try again in a moment.").await;
+    drop(holder);
+    browser.click(BUY).await;
+    browser.until_text(MESSAGE, "It is yours").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_connection_is_followed_by_the_order_that_was_placed() {
+    let (api, _) = shop(World::new().await).await;
+    let network = Proxy::before(&api.address.to_string()).await.unwrap();
+    let browser = visited_at(&network.address(), &api, 1).await;
+    api.world.wait_long_for_rows().await;
+    let mut holder = holding_the_row(&api.world).await;
+    browser.click(BUY).await;
+    let pool = api.world.database.pool();
+    let waits = async || {
+        let waiting = "select count(*) from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock'";
+        sqlx::query_scalar::<_, i64>(waiting).fetch_one(pool).await.unwrap() > 0
+    };
+    eventually("the purchase waits for the row", waits).await;
+    network.break_by(Fault::Down);
+    holder.execute("rollback").await.unwrap();
+    browser.until_text(MESSAGE, "The connection was lost").await;
+    let is_placed = async || {
+        let orders = sqlx::query_scalar::<_, i64>("select count(*) from orders");
+        orders.fetch_one(pool).await.unwrap() == 1
+    };
+    eventually("the order is placed", is_placed).await;
+    network.break_by(Fault::None);
+    browser.until_text(MESSAGE, "It is yours. Order").await;
+    browser.until_text("#connection", "Live").await;
+    browser.close_after_cuts().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_logs_out_while_the_server_is_away_is_told_so() {
+    let (api, _) = shop(World::new().await).await;
+    let network = Proxy::before(&api.address.to_string()).await.unwrap();
+    let browser = visited_at(&network.address(), &api, 1).await;
+    browser.until_shown("#log-out").await;
+    network.break_by(Fault::Down);
+    browser.click("#log-out").await;
+    browser.until_shown("#log-in").await;
+    browser.until_text("#account-notice", "The server could not be told").await;
+    assert_eq!(browser.value("localStorage.getItem('session')").await, json!(null));
+    browser.close_after_cuts().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_is_refused_a_stream_asks_every_few_seconds() {
+    let world =
+        World { event_streams: StreamLimits { all: 0, of_an_address: 0 }, ..World::new().await };
+    let (api, voucher) = shop(world).await;
+    let browser = visited(&api, 1).await;
+    browser.until_text("#connection", "Updated every 5 seconds").await;
+    api.buy(2, voucher.id).await.is(201);
+    browser.until_text(".stock", "1 of 2 left").await;
+    browser
+        .until("/^\\d{2}:\\d{2}:\\d{2}$/.test(document.querySelector('.when').innerText.slice(8))")
+        .await;
+    browser.click(BUY).await;
+    browser.until_text(MESSAGE, "It is yours").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_title_that_looks_like_html_is_text() {
+    let (api, voucher) = shop(World::new().await).await;
+    let title =
+        "<script>document.title='broken'</script><img src=x onerror=document.title='broken'>";
+    let naming = sqlx::query("update vouchers set title = $1").bind(title);
+    naming.execute(api.world.database.pool()).await.unwrap();
+    api.buy(1, voucher.id).await.is(201);
+    let browser = visited(&api, 1).await;
+    browser.until_text(".card h2", title).await;
+    browser.click(".tabs a[href='#orders']").await;
+    browser.until_text("#order-list", title).await;
+    assert_eq!(browser.value("document.title").await, "Flash sales");
+    assert_eq!(browser.value("document.querySelectorAll('main img, main script').length").await, 0);
+    // Nor could a script of the page make HTML of it.
+    let refused =
+        "(() => { try { document.body.innerHTML = 'x'; return false } catch { return true } })()";
+    assert_eq!(browser.value(refused).await, true);
+    assert!(!browser.console().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_can_be_done_with_the_keyboard() {
+    let world = World::new().await;
+    let (api, _) = shop(world).await;
+    let browser = visited(&api, 0).await;
+    let tab_to = async |selector: &str| {
+        let has_focus = format!("document.activeElement.matches({})", json!(selector));
+        for _ in 0..30 {
+            if browser.value(&has_focus).await == json!(true) {
+                return;
+            }
+            browser.press(TAB).await;
+        }
+        panic!("the focus never comes to {selector}");
+    };
+    browser.press(TAB).await;
+    assert_eq!(browser.value("document.activeElement.className").await, "skip");
+    tab_to("#log-in").await;
+    browser.press(ENTER).await;
+    browser.until("document.activeElement.id === 'phone'").await;
+    browser.press("13800138000").await;
+    browser.press(ENTER).await;
+    browser.until("document.activeElement.id === 'code'").await;
+    browser.press(&sent_code(&api)).await;
+    browser.press(ENTER).await;
+    browser.until_shown("#log-out").await;
+    tab_to(".tabs a[href='#orders']").await;
+    tab_to(".buy").await;
+    // The ring that shows where the focus is.
+    browser.until("getComputedStyle(document.activeElement).outlineStyle === 'solid'").await;
+    browser.press(ENTER).await;
+    browser.until_text(MESSAGE, "It is yours").await;
+    browser.until("document.activeElement.matches('.message')").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_be_pressed_has_a_name_and_what_is_read_has_contrast() {
+    let (api, _) = shop(World::new().await).await;
+    api.world.voucher(0).await;
+    let begin = midnight() + TimeDelta::days(3);
+    api.world.voucher_between(3, begin, begin + TimeDelta::days(2)).await;
+    let browser = visited(&api, 1).await;
+    browser.until("document.querySelectorAll('.card').length === 3").await;
+    let unnamed = "[...document.querySelectorAll('button, a, input')].filter(element =>
+        !(element.innerText || element.textContent || element.labels?.length)).length";
+    assert_eq!(browser.value(unnamed).await, 0);
+    for scheme in ["light", "dark"] {
+        browser.prefers(scheme).await;
+        let poor = browser.value(POOR_CONTRAST).await;
+        assert_eq!(poor, json!([]), "{scheme}");
+    }
+    for size in [PHONE, DESKTOP, (320, 640)] {
+        browser.resize(size).await;
+        browser.until("document.documentElement.scrollWidth <= innerWidth").await;
+    }
+    browser.close().await;
+}
+
+pub use testkit::shop::contrast::POOR_CONTRAST;
+
+/// Vouchers that are upcoming, sold out and on sale, with and without a price. Returns one that can be bought.
+async fn vouchers_of_every_kind(world: &World) -> VoucherId {
+    let begin = midnight() + TimeDelta::minutes(12) + TimeDelta::seconds(34);
+    let mut priced = None;
+    for (title, stock, begin, price) in [
+        ("Dinner for two at the harbour / 海港双人晚餐", 500, begin, 12_800),
+        ("Cinema ticket, any film / 电影通兑券", 0, midnight() - TimeDelta::hours(1), 3_990),
+        ("100 for 80 / 100元代金券", 80, midnight() - TimeDelta::hours(1), 8_000),
+        ("New year's concert / 新年音乐会", 50, midnight() + TimeDelta::days(3), 0),
+    ] {
+        let new = NewVoucher {
+            price,
+            value: Some(price * 5 / 4).filter(|_| price > 0),
+            subtitle: "Any branch, weekdays / 全国门店工作日通用".to_owned(),
+            terms: "One a table. / 每桌限用一张。\n".repeat(30),
+            ..NewVoucher::free(title, stock, begin, begin + TimeDelta::hours(20))
+        };
+        let id = world.new_voucher(&new).await.id;
+        priced = if price == 8_000 { Some(id) } else { priced };
+    }
+    sqlx::query("update seckill_vouchers set initial_stock = 100, stock = least(stock, 37)")
+        .execute(world.database.pool())
+        .await
+        .unwrap();
+    priced.unwrap()
+}
+
+/// Not a test: `cargo test write_screenshots -- --ignored` writes what the shop looks like into
+/// `target/screenshots`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "no test: it writes pictures"]
+async fn write_screenshots() {
+    let world = World::new().await;
+    let (api, voucher) = shop(world).await;
+    let priced = vouchers_of_every_kind(&api.world).await;
+    api.buy(1, voucher.id).await.is(201);
+    api.buy(1, priced).await.is(201);
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots");
+    std::fs::create_dir_all(&directory).unwrap();
+    for (language, size, size_name) in [
+        ("en", PHONE, "phone"),
+        ("zh-CN", DESKTOP, "desktop"),
+        ("en", DESKTOP, "desktop"),
+        ("zh-CN", PHONE, "phone"),
+    ] {
+        let browser = visited(&api, 1).await;
+        browser.open(&format!("http://{}/?lang={language}", api.address)).await;
+        browser.resize(size).await;
+        browser.until("document.querySelectorAll('.card').length === 5").await;
+        browser.until_shown("[data-owned=true]").await;
+        for scheme in ["light", "dark"] {
+            browser.prefers(scheme).await;
+            let shot = async |what: &str| {
+                let name = format!("shop-{what}-{language}-{size_name}-{scheme}.png");
+                std::fs::write(directory.join(name), browser.screenshot().await).unwrap();
+            };
+            shot("list").await;
+            browser.value("location.hash = '#orders'").await;
+            browser.until_shown("#order-list .order").await;
+            shot("orders").await;
+            browser.click("#order-list .cancel").await;
+            shot("question").await;
+            browser.click("#cancel-order [value=no]").await;
+            browser.value("location.hash = '#all'").await;
+            browser.until_shown(".card").await;
+            browser.click("[data-owned=true] .pay").await;
+            browser.until_shown("[data-action=pay]").await;
+            shot("sandbox").await;
+            browser.back().await;
+            browser.until_shown("[data-owned=true] .pay").await;
+        }
+        browser.click("#log-out").await;
+        browser.click("#log-in").await;
+        browser.fill("#phone", &format!("1380013800{}", size.0 % 10)).await;
+        std::fs::write(
+            directory.join(format!("login-{language}-{size_name}.png")),
+            browser.screenshot().await,
+        )
+        .unwrap();
+        browser.click("#phone-form [type=submit]").await;
+        browser.until_shown("#sent-to").await;
+        std::fs::write(
+            directory.join(format!("code-{language}-{size_name}.png")),
+            browser.screenshot().await,
+        )
+        .unwrap();
+        browser.close().await;
+    }
+}

@@ -1,0 +1,384 @@
+//! The list of sales in the shop: its order, and that nothing in it moves under a finger. In a real browser.
+
+use chrono::TimeDelta;
+use faults::{Fault, Proxy};
+use seckill::model::VoucherId;
+use seckill::store::vouchers::{self, NewVoucher, StockChange, VoucherChange};
+use serde_json::json;
+
+use crate::storefront::sale::{BUY, MESSAGE, visited, visited_at};
+use testkit::shop::api_client::Api;
+use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
+use testkit::shop::world::{ADMIN_PHONE, World, midnight};
+
+/// The titles of the cards in a list, in their order.
+pub fn titles(list: &str) -> String {
+    format!("[...document.querySelectorAll('#{list} h2')].map(title => title.textContent)")
+}
+
+/// Where everything is that can be seen of the list, from the top of the page.
+const PLACES: &str = "JSON.stringify([...document.querySelectorAll(
+    '.hero, .bar, .line, .card, .card > *, #nothing-on, #over, #more-vouchers')]
+    .filter(element => element.checkVisibility())
+    .map(element => [element.classList[0], scrollY + element.getBoundingClientRect().y,
+        element.getBoundingClientRect().height]))";
+
+/// Whether the list says that nothing is on sale.
+pub const SAYS_NOTHING_IS_ON: &str =
+    "document.querySelector('#nothing-on').checkVisibility({ visibilityProperty: true })";
+
+/// Puts a voucher on sale from this second of the test's day to two days later.
+pub async fn sale(
+    world: &World,
+    title: &str,
+    stock: i32,
+    begins_in: TimeDelta,
+    price: i64,
+) -> VoucherId {
+    let begin = midnight() + begins_in;
+    let free = NewVoucher::free(title, stock, begin, begin + TimeDelta::days(2));
+    let new = NewVoucher { price, ..free };
+    world.new_voucher(&new).await.id
+}
+
+pub async fn served(world: World) -> Api {
+    let address = world.serve().await;
+    Api::at(world, address)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shop_without_a_sale_says_so_and_shows_the_first_one_by_itself() {
+    let api = served(World::new().await).await;
+    let browser = Browser::new("en", PHONE).await;
+    browser.open(&format!("http://{}/", api.address)).await;
+    // A hidden element "reads" its text, too: that it can be seen is the point.
+    browser.until_shown("#nothing-yet").await;
+    assert!(browser.text("#nothing-yet").await.starts_with("There is no sale yet"));
+    sale(&api.world, "Tea for one", 5, TimeDelta::hours(-1), 0).await;
+    browser.until_text(".card h2", "Tea for one").await;
+    assert_eq!(
+        browser.value("document.querySelector('#nothing-yet').checkVisibility()").await,
+        false
+    );
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_be_bought_comes_first_and_what_is_over_is_folded() {
+    let world = World::new().await;
+    world.users(1).await;
+    let (hours, ago) = (TimeDelta::hours, TimeDelta::hours(-1));
+    for (title, stock, begins_in) in [
+        ("ended", 5, hours(-72)),
+        ("on sale, older", 5, ago),
+        // Neither the order in which they were made nor its reverse.
+        ("tomorrow", 5, hours(20)),
+        ("sold out", 0, ago),
+        ("next week", 5, hours(150)),
+        ("on sale, newer", 5, ago),
+    ] {
+        sale(&world, title, stock, begins_in, 0).await;
+    }
+    let api = served(world).await;
+    let browser = visited(&api, 1).await;
+    let open = json!(["on sale, newer", "on sale, older", "tomorrow", "next week"]);
+    assert_eq!(browser.value(&titles("vouchers")).await, open);
+    assert_eq!(browser.value(&titles("over-vouchers")).await, json!(["sold out", "ended"]));
+    browser.until_text("#over-count", "Over (2)").await;
+    assert_eq!(browser.value("document.querySelector('#over').open").await, false);
+    browser.click("#over-count").await;
+    browser.until_text("#over-vouchers .buy", "Sold out").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_sale_waits_behind_a_button_and_no_card_moves() {
+    let world = World::new().await;
+    world.users(3).await;
+    let first = sale(&world, "Tea for one", 1, TimeDelta::hours(-1), 0).await;
+    sale(&world, "Cake", 5, TimeDelta::hours(5), 0).await;
+    let api = served(world).await;
+    for size in [PHONE, DESKTOP] {
+        let browser = visited(&api, 1).await;
+        browser.resize(size).await;
+        browser.until_text("#connection", "Live").await;
+        let (before, order) =
+            (browser.value(PLACES).await, browser.value(&titles("vouchers")).await);
+        sale(&api.world, "Tea for two", 5, TimeDelta::hours(-1), 8_000).await;
+        browser.until_text("#new-sales", "1 new sale").await;
+        sale(&api.world, "Tea for three", 5, TimeDelta::hours(2), 0).await;
+        browser.until_text("#new-sales", "2 new sales").await;
+        // Nor does one whose sale is over.
+        if size == PHONE {
+            api.buy(2, first).await.is(201);
+            browser.until_text(BUY, "Sold out").await;
+        }
+        assert_eq!(browser.value(PLACES).await, before);
+        assert_eq!(browser.value(&titles("vouchers")).await, order);
+        browser.click("#new-sales").await;
+        browser.until("document.activeElement.textContent === 'Tea for two'").await;
+        browser.until(&format!("{}[0] === 'Tea for two'", titles("vouchers"))).await;
+        browser.until_text("#over-count", "Over (1)").await;
+        assert_eq!(browser.text("#new-sales").await, "");
+        browser.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_of_a_purchase_has_its_place_and_is_in_view() {
+    let world = World::new().await;
+    world.users(3).await;
+    for (title, price) in [("Tea", 0), ("Cake", 12_345_600), ("Dinner", 0), ("Lunch", 100)] {
+        sale(&world, title, 5, TimeDelta::hours(-1), price).await;
+    }
+    let api = served(world).await;
+    for (user, size) in (1..).zip([DESKTOP, PHONE, (320, 640)]) {
+        let browser = visited(&api, user).await;
+        browser.resize(size).await;
+        let before = browser.value(PLACES).await;
+        for title in ["Tea", "Cake"] {
+            // Its button is the last thing that can be seen.
+            let press = format!(
+                "(card => {{
+                    document.querySelector('#pressed')?.removeAttribute('id');
+                    card.id = 'pressed';
+                    card.querySelector('.buy').scrollIntoView({{ block: 'end' }});
+                    return scrollY;
+                }})([...document.querySelectorAll('.card')]
+                    .find(card => card.querySelector('h2').textContent === '{title}'))"
+            );
+            let at = browser.value(&press).await;
+            browser.click("#pressed .buy").await;
+            browser.until_text("#pressed .message", "Order ").await;
+            let in_view = "(({ top, bottom }) => top >= 0 && bottom <= innerHeight)(
+                document.querySelector('#pressed .message').getBoundingClientRect())";
+            assert_eq!(browser.value(in_view).await, true, "{title} {size:?}");
+            assert_eq!(browser.value("scrollY").await, at, "{title} {size:?}");
+        }
+        assert_eq!(browser.value(PLACES).await, before, "{size:?}");
+        browser.until_text("#pressed .pay", "Pay ¥123,456.00").await;
+        browser.click("#pressed .cancel").await;
+        browser.click("#cancel-order [value=yes]").await;
+        browser.until_text("#pressed .message", "Your order is cancelled").await;
+        assert_eq!(browser.value(PLACES).await, before, "{size:?}");
+        browser.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_owns_is_called_yours_and_a_free_voucher_has_no_price() {
+    let world = World::new().await;
+    world.users(1).await;
+    let free = sale(&world, "Free", 5, TimeDelta::hours(-1), 0).await;
+    sale(&world, "Priced", 5, TimeDelta::hours(-1), 8_000).await;
+    let api = served(world).await;
+    api.buy(1, free).await.is(201);
+    let browser = visited(&api, 1).await;
+    browser.until_text("[data-owned=true] .badges", "Yours").await;
+    let shown = |selector: &str| {
+        format!(
+            "[...document.querySelectorAll('.card')].map(card => card.querySelector('{selector}').checkVisibility())"
+        )
+    };
+    assert_eq!(browser.value(&shown(".yours")).await, json!([false, true]));
+    assert_eq!(browser.value(&shown(".price")).await, json!([true, false]));
+    assert_eq!(browser.value(&shown(".terms")).await, json!([false, false]));
+    browser.until_text(".time-to-pay", "15:00 to pay").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_seconds_of_a_countdown_are_red() {
+    let world = World::new().await;
+    world.users(1).await;
+    sale(&world, "Tea", 5, TimeDelta::minutes(30), 0).await;
+    let api = served(world).await;
+    let browser = visited(&api, 1).await;
+    let colour = "getComputedStyle(document.querySelector('.digits')).color";
+    browser.prefers("light").await;
+    browser.until("document.querySelector('.countdown').dataset.soon === 'false'").await;
+    let calm = browser.value(colour).await;
+    api.world.set_time(midnight() + TimeDelta::seconds(30 * 60 - 9)).await;
+    browser.until("document.querySelector('.countdown').dataset.soon === 'true'").await;
+    let red = browser.value(colour).await;
+    assert_ne!(red, calm);
+    assert_eq!(red, "rgb(156, 31, 43)");
+    // A user who wants no motion sees the colour alone. The page's clock runs on while the server's stands still: a page
+    // that is loaded anew has nine seconds again.
+    let motion = |name: &str| {
+        format!(
+            "document.querySelector('.countdown')?.dataset.soon === 'true'
+                && getComputedStyle(document.querySelector('.digits')).animationName === '{name}'"
+        )
+    };
+    for (features, name) in [
+        (json!([{ "name": "prefers-reduced-motion", "value": "reduce" }]), "none"),
+        (json!([]), "beat"),
+    ] {
+        browser.devtools("Emulation.setEmulatedMedia", json!({ "features": features })).await;
+        browser.reload().await;
+        browser.until(&motion(name)).await;
+    }
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_ends_is_said_to_have_ended_before_anything_else_is_asked() {
+    let world = World::new().await;
+    world.users(1).await;
+    world.voucher(5).await;
+    let api = served(world).await;
+    let network = Proxy::before(&api.address.to_string()).await.unwrap();
+    let browser = visited_at(&network.address(), &api, 1).await;
+    browser.until_text("#connection", "Live").await;
+    // From now on no question is answered: what is said comes from the stream.
+    browser.value("(window.fetch = () => new Promise(() => {}), true)").await;
+    network.break_by(Fault::Down);
+    browser.until_text("#connection", "No connection").await;
+    network.break_by(Fault::None);
+    browser.until_text("#connection", "Live").await;
+    browser.close_after_cuts().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn titles_stay_in_their_places_on_a_narrow_screen() {
+    let world = World::new().await;
+    world.users(1).await;
+    let long = "x".repeat(200);
+    let turned = "abc\u{202e}gnp.exe";
+    let mut ids = Vec::new();
+    for title in [long.as_str(), turned] {
+        ids.push(sale(&world, title, 5, TimeDelta::hours(-1), 100).await);
+    }
+    let api = served(world).await;
+    for id in ids {
+        api.buy(1, id).await.is(201);
+    }
+    let browser = visited(&api, 1).await;
+    let fits = "document.documentElement.scrollWidth <= innerWidth";
+    let isolated = |selector: &str| {
+        format!(
+            "[...document.querySelectorAll('{selector}')].every(title => getComputedStyle(title).unicodeBidi === 'isolate')"
+        )
+    };
+    browser.resize((320, 640)).await;
+    browser.until_text("#vouchers", turned).await;
+    browser.until(fits).await;
+    assert_eq!(browser.value(&isolated(".card h2")).await, true);
+    browser.click(".tabs a[href='#orders']").await;
+    browser.until_text("#order-list", &long).await;
+    browser.until(fits).await;
+    assert_eq!(browser.value(&isolated(".order strong")).await, true);
+    browser.click("#order-list .pay").await;
+    browser.until_shown("[data-action=pay]").await;
+    browser.until(fits).await;
+
+    let token = api.world.admin_token(99).await;
+    browser.open(&format!("http://{}/board#token={token}", api.address)).await;
+    browser.until_shown("#board").await;
+    let options = "[...document.querySelectorAll('#voucher option')].map(option => option.text)";
+    browser.until(&format!("{options}.length === 2")).await;
+    let [newer, older] = [turned, long.as_str()].map(|title| format!("\u{2068}{title}\u{2069} ("));
+    let shown = browser.value(options).await;
+    assert!(shown[0].as_str().unwrap().starts_with(&newer), "{shown}");
+    assert!(shown[1].as_str().unwrap().starts_with(&older), "{shown}");
+    browser.until_text("#figure-left", "4 of 5").await;
+    browser.until(fits).await;
+    browser.close().await;
+}
+
+/// Logs in on the board as its administrator.
+async fn log_in_on_the_board(api: &Api, browser: &Browser) {
+    browser.open(&format!("http://{}/board", api.address)).await;
+    browser.fill("#phone", ADMIN_PHONE).await;
+    browser.click("#send-code").await;
+    browser.until_text("#login-state", "on its way").await;
+    let code = api.world.sms.0.lock().unwrap().last().unwrap().1.clone();
+    browser.fill("#code", &code).await;
+    browser.click("#login-form [type=submit]").await;
+    browser.until_shown("#board").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shop_and_the_board_have_a_login_each() {
+    let world = World::new().await;
+    world.users(1).await;
+    world.voucher(5).await;
+    world.admin_token(99).await;
+    let api = served(world).await;
+    let browser = visited(&api, 1).await;
+    let buyer = "localStorage.getItem('session')";
+    let kept = browser.value(buyer).await;
+    log_in_on_the_board(&api, &browser).await;
+    assert_eq!(browser.value(buyer).await, kept);
+    browser.click("#logout").await;
+    browser.until_shown("#login").await;
+    browser.open(&format!("http://{}/", api.address)).await;
+    browser.until_text("#user-phone", "139****0001").await;
+    browser.click(BUY).await;
+    browser.until_text(MESSAGE, "It is yours").await;
+
+    // And the other way round.
+    log_in_on_the_board(&api, &browser).await;
+    browser.open(&format!("http://{}/", api.address)).await;
+    browser.until_text("[data-owned=true] .buy", "Bought").await;
+    let before = browser.value(PLACES).await;
+    browser.click("#log-out").await;
+    browser.until_text("#account-notice", "You are logged out").await;
+    browser.until_text(BUY, "Buy now").await;
+    assert_eq!(browser.value(PLACES).await, before);
+    browser.open(&format!("http://{}/board", api.address)).await;
+    browser.until_text("#figure-left", "4 of 5").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_whose_stock_comes_back_is_announced_and_shown_again() {
+    let world = World::new().await;
+    world.users(1).await;
+    let tea = sale(&world, "Tea for one", 1, TimeDelta::hours(-1), 0).await;
+    let api = served(world).await;
+    api.buy(1, tea.get()).await.is(201);
+    let browser = Browser::new("en", DESKTOP).await;
+    browser.open(&format!("http://{}/", api.address)).await;
+    browser.until_shown("#nothing-on").await;
+    browser.until_text("#connection", "Live").await;
+    let before = browser.value(PLACES).await;
+    let more = VoucherChange { stock: Some(StockChange::By(1)), ..VoucherChange::default() };
+    vouchers::change(api.world.database.pool(), tea, &more).await.unwrap();
+    browser.until_text("#new-sales", "1 sale is on again").await;
+    // It is not said any more, and keeps its place until somebody has the cards arranged.
+    browser.until(&format!("!{SAYS_NOTHING_IS_ON}")).await;
+    assert_eq!(browser.value(PLACES).await, before);
+    assert_eq!(browser.value(&titles("vouchers")).await, json!([]));
+    browser.click("#new-sales").await;
+    assert_eq!(browser.value(&titles("vouchers")).await, json!(["Tea for one"]));
+    assert_eq!(browser.value("document.querySelector('#over').checkVisibility()").await, false);
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_moves_when_the_last_open_sale_sells_out() {
+    let world = World::new().await;
+    world.users(2).await;
+    sale(&world, "Ended", 5, TimeDelta::days(-3), 0).await;
+    let api = served(world).await;
+    for size in [PHONE, DESKTOP] {
+        let tea = sale(&api.world, "Tea for one", 1, TimeDelta::hours(-1), 0).await;
+        let browser = visited(&api, 1).await;
+        browser.resize(size).await;
+        browser.until_text("#vouchers h2", "Tea for one").await;
+        browser.until_text("#connection", "Live").await;
+        // A card that stands below all that may come and go.
+        browser.click("#over-count").await;
+        browser.until_shown("#over-vouchers .card").await;
+        let before = browser.value(PLACES).await;
+        api.buy(2, tea).await.is(201);
+        browser.until_text("#vouchers .badge", "Sold out").await;
+        assert_eq!(browser.value(PLACES).await, before, "{size:?}");
+        // That nothing is on is said when the cards are arranged.
+        browser.reload().await;
+        browser.until(SAYS_NOTHING_IS_ON).await;
+        browser.close().await;
+    }
+}
