@@ -113,6 +113,8 @@ create index orders_of_user on orders (user_id, id);
 -- order, and only a query that states it can use the index: a look-up of one buyer's order never does,
 -- whatever the planner takes for cheap while the table is empty.
 create index orders_of_voucher on orders (voucher_id, id) where id > 0;
+-- Orders that their buyers cancelled: who buys the voucher again waits (`rebuy_pause`). No plain purchase is in it.
+create index orders_cancelled_by_buyer on orders (voucher_id, user_id) where cancelled_by = 1;
 -- Orders that may have to be cancelled. No order of a free voucher is in it.
 create index orders_unpaid on orders (pay_by) where status = 1;
 

@@ -23,12 +23,19 @@ create function sale_time() returns timestamptz
 language sql volatile
 as 'select clock_timestamp()';
 
+-- How long a buyer who has cancelled so many orders of a voucher waits before buying it again: 1 s, 2 s, 4 s and so
+-- on, up to an hour.
+create function rebuy_pause(cancelled bigint) returns interval
+language sql immutable
+as 'select make_interval(secs => least(3600, 2 ^ least(cancelled - 1, 12)))';
+
 -- Places an order of `voucher` for each of `users`, one or many, with the id and the time at the same
 -- place of the other arrays. All of them are one transaction. Every strategy calls it.
 --
 -- It returns a row for each of `ids` that has no new order, and why: `already_bought` (with the id of the
 -- live order), `sold_out`, `sale_not_started`, `sale_ended`, `sale_paused`, `voucher_not_found`, or
--- `id_taken` (the id is another order's). For each order of a voucher that has a price it returns
+-- `id_taken` (the id is another order's), or `too_soon` (the buyer has cancelled an order of the voucher, and may buy
+-- again at `until`). For each order of a voucher that has a price it returns
 -- `ordered`, the amount, and until when to pay. Orders of a free voucher are paid at once and not returned,
 -- so that they cost no row of an answer. The buyers who come first in the arrays get the last vouchers.
 --
@@ -70,7 +77,11 @@ begin
         returning begin_time, end_time, price, pay_within_s into sale;
         if found then
             judged_at := sale_time();
-            if judged_at < sale.begin_time or judged_at >= sale.end_time then
+            if judged_at < sale.begin_time or judged_at >= sale.end_time
+               or exists (select from orders o
+                          where o.voucher_id = voucher and o.user_id = any (users) and o.cancelled_by = 1
+                          group by o.user_id
+                          having max(o.cancelled_at) + rebuy_pause(count(*)) > judged_at) then
                 raise sqlstate 'SK001'; -- takes the update back
             end if;
             if sale.price = 0 then
@@ -90,8 +101,8 @@ begin
         when unique_violation or sqlstate 'SK001' then null; -- which takes the update back, too
     end;
 
-    -- The exact case: somebody has a live order, there is not enough for all, or the sale is not on. An
-    -- error from here on is the caller's. `sale.stock` is null where there is no such voucher.
+    -- The exact case: somebody has a live order or buys again too soon, there is not enough for all, or the sale is
+    -- not on. An error from here on is the caller's. `sale.stock` is null where there is no such voucher.
     select stock, begin_time, end_time, price, pay_within_s, paused into sale
     from seckill_vouchers where voucher_id = voucher
     for no key update;
@@ -117,6 +128,9 @@ begin
                  and earlier.status in (1, 2, 3, 5)) is null
           and (select same_id.user_id from orders same_id
                where same_id.id = buyer.id and same_id.voucher_id = voucher) is null
+          and (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
+               where o.voucher_id = voucher and o.user_id = buyer.user_id and o.cancelled_by = 1
+              ) > judged_at is not true
         order by user_id, place
     ) first_of_each_user
     order by place
@@ -135,11 +149,12 @@ begin
                when judged_at >= sale.end_time then 'sale_ended'
                when is_this_purchase = false then 'id_taken'
                when sale.paused then 'sale_paused'
+               when again > judged_at and available > 0 then 'too_soon'
                else 'sold_out'
            end,
            case when is_this_purchase then null else earlier end,
            case when is_this_purchase then own_amount end,
-           case when is_this_purchase then own_pay_by end
+           case when is_this_purchase then own_pay_by else again end
     from (
         select buyer.id,
                (select own.id from orders own
@@ -153,7 +168,9 @@ begin
                (select same_id.amount from orders same_id
                 where same_id.id = buyer.id and same_id.voucher_id = voucher) as own_amount,
                (select same_id.pay_by from orders same_id
-                where same_id.id = buyer.id and same_id.voucher_id = voucher) as own_pay_by
+                where same_id.id = buyer.id and same_id.voucher_id = voucher) as own_pay_by,
+               (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
+                where o.voucher_id = voucher and o.user_id = buyer.user_id and o.cancelled_by = 1) as again
         from unnest(ids, users, times) as buyer (id, user_id, at)
     ) buyers
     where is_this_purchase is not true or own_pay_by is not null;

@@ -29,6 +29,7 @@ pub mod name {
     pub const UPTIME_SECONDS: &str = "seckill_uptime_seconds";
     pub const EVENT_STREAMS: &str = "seckill_event_streams";
     pub const LOGIN_REFUSED: &str = "seckill_login_refused_total";
+    pub const RATE_LIMITED: &str = "seckill_rate_limited_total";
     pub const BREAKER_TRIPPED: &str = "seckill_breaker_tripped_total";
     pub const ORDER_BATCH_SIZE: &str = "seckill_order_batch_size";
     pub const ORDER_BATCH_RESENT: &str = "seckill_order_batch_resent_total";
@@ -156,6 +157,11 @@ pub fn purchase_ended(outcome: &'static str) {
 /// A login code, asked for or tried, was refused by the limit of this name.
 pub fn login_refused(limit: &'static str) {
     metrics::counter!(name::LOGIN_REFUSED, "limit" => limit).increment(1);
+}
+
+/// A request was refused with 429, `by` the rate of its buyer, what the buyer has under way, or the rate of its address.
+pub fn rate_limited(by: &'static str) {
+    metrics::counter!(name::RATE_LIMITED, "by" => by).increment(1);
 }
 
 /// A stream of events has begun.

@@ -315,6 +315,7 @@ async fn app_parts(
     let options = PurchasesOptions {
         strategy: args.strategy,
         burst: args.burst as usize,
+        buyer_rate: args.buyer_rate,
         ..PurchasesOptions::default()
     };
     let purchases = Purchases::start(
@@ -325,7 +326,7 @@ async fn app_parts(
         options,
     )
     .await?;
-    let revocations = Revocations::start(database.clone()).await?;
+    let revocations = Revocations::start(database.clone(), purchases.clock().clone()).await?;
     let health = Health::start(database.clone(), redis.clone(), keys.clone()).await;
     let has_sandbox = matches!(payments, Payments::Sandbox);
     let (gateway, payment_key): (Option<Arc<dyn PaymentGateway>>, _) = match payments {
@@ -342,7 +343,7 @@ async fn app_parts(
         database,
         redis,
         keys,
-        tokens: Tokens::new(secret.as_bytes(), Arc::clone(&clock)),
+        tokens: Tokens::new(secret.as_bytes(), purchases.clock().clone()),
         revocations,
         health,
         clock,
@@ -350,6 +351,7 @@ async fn app_parts(
         sms,
         event_streams: StreamLimits { all: 0, of_an_address: args.streams_per_address as usize },
         login_limits: args.login_limits,
+        address_rate: args.address_rate,
         admin_phones: args.admin_phones.0.clone(),
         trusted_proxies: args.trusted_proxies.0.clone(),
         allowed_origins: args.allowed_origins.0.clone(),

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{Networks, Origins, Phones};
-use crate::purchase::{DEFAULT_BURST, Strategy};
+use crate::model::BucketRate;
+use crate::purchase::{DEFAULT_BURST, DEFAULT_BUYER_RATE, Strategy};
 use crate::store::LoginLimits;
 
 /// The largest burst: as many connections as one process takes.
@@ -75,6 +76,21 @@ pub struct ServerArgs {
     /// wrong-tries-per-phone-and-address=10/1h
     #[arg(long, env = "SECKILL_LOGIN_LIMITS", value_name = "LIMITS", default_value = "")]
     pub login_limits: LoginLimits,
+
+    /// How often one buyer may ask the database, purchases included: so many at once, and as many again in this time;
+    /// beyond it 429 and Retry-After. Administrators may ask as often as they like
+    #[arg(long, env = "SECKILL_BUYER_RATE", value_name = "COUNT/TIME|off", default_value_t = DEFAULT_BUYER_RATE)]
+    pub buyer_rate: BucketRate,
+
+    /// How often one address may ask without a good token (an IPv4 address or an IPv6 /64; not loopback). off: where
+    /// many people share an address
+    #[arg(
+        long,
+        env = "SECKILL_ADDRESS_RATE",
+        value_name = "COUNT/TIME|off",
+        default_value = "600/10s"
+    )]
+    pub address_rate: BucketRate,
 
     /// How long the server goes on selling after it was told to end, while /readyz answers 503: longer
     /// than the load balancer takes to notice; at most 5m

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use axum::extract::{FromRef, FromRequestParts};
-use axum::http::{HeaderMap, HeaderName, request::Parts};
+use axum::http::{Extensions, HeaderMap, HeaderName, request::Parts};
 use ipnet::{IpNet, Ipv6Net};
 
 use super::App;
@@ -45,6 +45,13 @@ pub(super) fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
 pub struct ClientAddress(pub IpAddr);
 
 impl ClientAddress {
+    /// The client's address of a request.
+    pub(super) fn of(headers: &HeaderMap, extensions: &Extensions, trusted: &[IpNet]) -> Self {
+        let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let peer = extensions.get().map_or(unspecified, Peer::ip);
+        Self(client_address(peer, headers, trusted))
+    }
+
     /// What is counted as one customer: an IPv4 address, an IPv6 /64.
     pub fn customer(self) -> String {
         match self.0 {
@@ -74,9 +81,7 @@ where
     type Rejection = Infallible;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
         let app = App::from_ref(state);
-        let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let peer = parts.extensions.get().map_or(unspecified, Peer::ip);
-        Ok(Self(client_address(peer, &parts.headers, &app.trusted_proxies)))
+        Ok(Self::of(&parts.headers, &parts.extensions, &app.trusted_proxies))
     }
 }
 

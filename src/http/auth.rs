@@ -25,12 +25,7 @@ where
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let app = App::from_ref(state);
-        let token = app.tokens.verify(&parts.headers)?;
-        if app.revocations.is_void(token.user, token.issued) {
-            let detail = "the user has ended the session: log in again";
-            return Err(ApiError::new(Code::Unauthenticated).detail(detail));
-        }
-        Ok(Self { user: token.user, issued: token.issued })
+        app.session(&parts.headers, &parts.extensions)
     }
 }
 
@@ -59,6 +54,7 @@ where
         let app = App::from_ref(state);
         let session = Session::from_request_parts(parts, state).await?;
         if session.may_administer(&app).await? {
+            app.memory().admission.remember_administrator(session.user);
             Ok(Self { user: session.user })
         } else {
             Err(ApiError::new(Code::Forbidden))

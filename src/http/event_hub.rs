@@ -3,6 +3,7 @@
 //! one hears the newest state.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use utoipa::ToSchema;
 
 use super::address::ClientAddress;
-use super::shares::{Share, Shares};
+use super::shares::AddressShares;
 use super::voucher_pages::{FIRST_PAGE, VoucherBody, VoucherPages};
-use crate::model::{Clock, VoucherId};
+use crate::model::{Clock, Share, VoucherId};
 use crate::purchase::Purchases;
 use crate::purchase::sales::Sale;
 use crate::store::StoreError;
@@ -123,13 +124,15 @@ struct Hub {
     pages: Arc<VoucherPages>,
     purchases: Arc<Purchases>,
     permits: Arc<Semaphore>,
-    by_address: Shares,
+    by_address: AddressShares,
     topics: Mutex<Topics>,
 }
 
 /// Counts a stream, from its beginning to its end.
 #[derive(Debug)]
-pub struct StreamPermit(#[expect(dead_code, reason = "held")] (OwnedSemaphorePermit, Share));
+pub struct StreamPermit(
+    #[expect(dead_code, reason = "held")] (OwnedSemaphorePermit, Share<IpAddr>),
+);
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
@@ -148,7 +151,7 @@ impl EventHub {
             pages: Arc::clone(pages),
             purchases: Arc::clone(purchases),
             permits: Arc::new(Semaphore::new(limits.all)),
-            by_address: Shares::new(limits.of_an_address, Vec::new()),
+            by_address: AddressShares::new(limits.of_an_address, Vec::new()),
             topics: Mutex::default(),
         }))
     }

@@ -2,6 +2,7 @@
 //! one error type that becomes a response, so handlers return it and nothing else.
 
 pub mod address;
+mod admission;
 pub mod audits;
 pub mod auth;
 pub mod body;
@@ -38,9 +39,9 @@ pub mod voucher_pages;
 pub mod vouchers;
 pub mod webhook;
 
+pub use admission::{limited, limited_login_codes, limited_logins};
 pub use language::Language;
 pub use problem::ApiError;
 pub use router::{api, router, served, with_common_layers};
-pub use router::{limited, limited_login_codes, limited_logins};
 pub use state::{App, AppParts};
 pub use texts::{TextFile, Texts};

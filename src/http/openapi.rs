@@ -137,6 +137,16 @@ impl Modify for Problems {
                 let response = || Response::new(description).into();
                 responses.entry(status.to_owned()).or_insert_with(response);
             }
+            let asks_without_token = ["list_vouchers", "find_voucher"];
+            if operation.security.is_some()
+                || operation
+                    .operation_id
+                    .as_deref()
+                    .is_some_and(|id| asks_without_token.contains(&id))
+            {
+                let response = || Response::new("`too_many_requests`, with `Retry-After`").into();
+                responses.entry("429".to_owned()).or_insert_with(response);
+            }
             for (status, response) in responses {
                 let RefOr::T(response) = response else { continue };
                 if !status.starts_with('2') && response.content.is_empty() {

@@ -135,6 +135,8 @@ pub struct BuyBody {
             `order_in_progress`, `sale_not_started` (with `begin_time`), `sale_paused` or `sale_ended`"),
         (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
+        (status = 429, description = "`too_many_requests`, with `Retry-After`: this buyer asks too often, or buys \
+            again too soon after a cancellation"),
         (status = 500, description = "`internal_error`: a defect; asking again names the order, if there is one"),
         (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]

@@ -144,6 +144,7 @@ impl From<Refusal> for ApiError {
                 Self::new(Code::AlreadyBought).member("order_id", json!(order_id))
             }
             Refusal::OrderInProgress => Self::new(Code::OrderInProgress),
+            Refusal::TooManyRequests { wait } => Self::too_many_requests(wait),
         }
     }
 }

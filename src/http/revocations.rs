@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 
 use super::tokens::LONGEST_TOKEN_LIFE;
 use crate::model::UserId;
-use crate::store::{Database, StartTries, StoreError, revocations};
+use crate::store::{Database, DatabaseClock, StartTries, StoreError, revocations, vouchers};
 
 /// How often the database is asked: how long a token may outlive its session on another server.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -19,6 +19,8 @@ const OVERLAP: TimeDelta = TimeDelta::seconds(10);
 /// Every so many polls everything is read that can concern a token. A commit has no time limit: one that waits for
 /// a standby, or a server that was paused, may come after any overlap.
 const POLLS_TO_READ_ALL: u32 = 60;
+/// How far the stamp of a good token may lie in the future: servers do not know the database's clock exactly.
+const STAMPED_AHEAD: TimeDelta = TimeDelta::seconds(2);
 /// Rows of one query.
 const PAGE: i64 = 5_000;
 /// Users remembered, in some 20 MB. Beyond it the oldest tenth of the revocations becomes one that
@@ -72,22 +74,27 @@ pub struct Revocations {
 }
 
 impl Revocations {
-    /// Loads what `database` holds, and learns of changes from then on, about once a second.
+    /// Loads what `database` holds, and learns of changes from then on, about once a second. So `clock` learns as
+    /// often what time it is, also while nobody buys.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn start(database: Database) -> Result<Self, StoreError> {
-        Self::polling(database, POLL_EVERY).await
+    pub async fn start(database: Database, clock: Arc<DatabaseClock>) -> Result<Self, StoreError> {
+        Self::polling(database, clock, POLL_EVERY).await
     }
 
     /// As [`Revocations::start`], and asks `every` so often.
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn polling(database: Database, every: Duration) -> Result<Self, StoreError> {
+    pub async fn polling(
+        database: Database,
+        clock: Arc<DatabaseClock>,
+        every: Duration,
+    ) -> Result<Self, StoreError> {
         let not_before = Arc::new(RwLock::new(NotBefore::new(MAX_USERS)));
         let memory = Arc::clone(&not_before);
-        let mut poll = Poll { database, not_before: memory, every, polled: None, polls: 0 };
+        let mut poll = Poll { database, clock, not_before: memory, every, polled: None, polls: 0 };
         let mut tries = StartTries::default();
         while let Err(error) = poll.step().await {
             if !tries.another_may_help(&error) {
@@ -104,10 +111,14 @@ impl Revocations {
         known.add(user, not_before.timestamp_micros());
     }
 
-    /// Whether a token of `user` that was issued at `issued` is void.
-    pub fn is_void(&self, user: UserId, issued: DateTime<Utc>) -> bool {
+    /// Whether a token of `user` that says it was issued at `issued` is void at `now`.
+    pub fn is_void(&self, user: UserId, issued: DateTime<Utc>, now: DateTime<Utc>) -> bool {
         let known = self.not_before.read().unwrap_or_else(PoisonError::into_inner);
-        known.is_void(user, issued.timestamp_micros())
+        // It was stamped by a clock that is ahead (releases before 0.2 went by the server's own), so nobody
+        // knows when it was issued.
+        let is_ahead = issued > now + STAMPED_AHEAD;
+        let issued = if is_ahead { i64::MIN } else { issued.timestamp_micros() };
+        known.is_void(user, issued)
     }
 
     /// Asks the database no more.
@@ -125,6 +136,7 @@ impl Drop for Revocations {
 /// Asks the database for what has changed.
 struct Poll {
     database: Database,
+    clock: Arc<DatabaseClock>,
     not_before: Arc<RwLock<NotBefore>>,
     every: Duration,
     /// When it was asked last, by its own clock.
@@ -137,7 +149,8 @@ impl Poll {
     /// Reads what has changed since the last time; the first time, and now and then, all that can concern a token.
     async fn step(&mut self) -> Result<(), StoreError> {
         let pool = self.database.pool();
-        let now = revocations::now(pool).await?;
+        vouchers::read_clock(pool, &self.clock).await?;
+        let now = self.clock.earliest();
         // The clock of a database that took over may be behind.
         let polled = self.polled.filter(|_| self.polls < POLLS_TO_READ_ALL);
         let since = polled.map(|polled| polled.min(now) - OVERLAP);

@@ -1,7 +1,6 @@
 //! Every route.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -13,12 +12,12 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, patch, post};
 use futures_util::FutureExt as _;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tower_http::cors::CorsLayer;
 use tower_http::trace::TraceLayer;
 use tracing::Span;
 
+use super::admission::{limited_for_buyers, limited_login_codes, limited_logins};
 use super::language::Language;
 use super::problem::Code;
 use super::request_id::{self, X_REQUEST_ID};
@@ -37,29 +36,28 @@ pub fn router(app: App) -> Router {
 /// Every route of the API.
 pub fn api(app: App) -> Router {
     // These routes ask the database at each request; the other ones answer from memory, or sell.
-    let limited = Router::new()
+    let of_buyers = Router::new()
         .route("/api/sessions", delete(sessions::end_all))
         .route("/api/me", get(sessions::me))
+        .route("/api/orders", get(orders::list))
+        .route("/api/orders/{id}", get(orders::find))
+        .route("/api/orders/{id}/cancellation", post(orders::cancel));
+    let of_administrators = Router::new()
         .route("/api/vouchers", post(vouchers::create))
         .route("/api/vouchers/{id}", patch(vouchers::change))
         .route("/api/vouchers/{id}/audit", post(audits::create))
         .route("/api/vouchers/{id}/orders", get(voucher_orders::list))
-        .route("/api/orders/{id}/cancellation", post(orders::cancel))
         .route("/api/orders/{id}/refund", post(orders::refund))
         .route("/api/orders/{id}/redemption", post(orders::redeem))
         .route("/api/orders/{id}/settlement", post(orders::settle))
         .route("/api/orders/{id}/steps", get(orders::list_steps))
         .route("/api/refunds", get(payments::list_refunds))
         .route("/api/payments/unmatched", get(payments::list_unmatched))
-        .route("/api/nodes", get(nodes::list))
-        .route("/api/orders", get(orders::list))
-        .route("/api/orders/{id}", get(orders::find));
+        .route("/api/nodes", get(nodes::list));
     let logging_in = Router::new().route("/api/sessions", post(sessions::create));
     let asking = Router::new().route("/api/login-codes", post(sessions::send_code));
-    let permits = Arc::clone(&app.memory().payments);
-    let paying = Router::new()
-        .route("/api/orders/{id}/payments", post(payments::create))
-        .route_layer(from_fn_with_state(permits, limit));
+    let paying = Router::new().route("/api/orders/{id}/payments", post(payments::create));
+    let memory = app.memory();
     Router::new()
         .route("/api/vouchers", get(vouchers::list))
         .route("/api/vouchers/{id}", get(vouchers::find))
@@ -67,10 +65,11 @@ pub fn api(app: App) -> Router {
         .route("/api/events", get(events::of_all))
         .route("/api/vouchers/{id}/orders", post(orders::buy))
         .route("/api/payments/notifications", post(payments::notify))
-        .merge(self::limited(app.clone(), limited))
+        .merge(limited_for_buyers(&app, &memory.reads, of_buyers))
+        .merge(limited_for_buyers(&app, &memory.administration, of_administrators))
         .merge(limited_logins(&app, logging_in))
         .merge(limited_login_codes(&app, asking))
-        .merge(paying)
+        .merge(limited_for_buyers(&app, &memory.payments, paying))
         .route("/healthz", get(operations::healthz))
         .route("/readyz", get(operations::readyz))
         .route("/metrics", get(operations::metrics))
@@ -120,27 +119,6 @@ fn cross_origin(origins: Vec<HeaderValue>) -> CorsLayer {
         .max_age(PREFLIGHT_FOR)
 }
 
-/// `routes` within the limit on requests that ask the database.
-pub fn limited<S: Clone + Send + Sync + 'static>(app: App, routes: Router<S>) -> Router<S> {
-    routes.route_layer(from_fn_with_state(Arc::clone(&app.memory().reads), limit))
-}
-
-/// `routes` within the limit on logins. Strangers may use them: whatever they send, it takes nothing from the routes
-/// of [`limited`].
-pub fn limited_logins<S: Clone + Send + Sync + 'static>(app: &App, routes: Router<S>) -> Router<S> {
-    routes.route_layer(from_fn_with_state(Arc::clone(&app.memory().logins), limit))
-}
-
-/// `routes` within the limit on login codes that are on their way. They wait for a gateway: so they have permits of
-/// their own.
-pub fn limited_login_codes<S: Clone + Send + Sync + 'static>(
-    app: &App,
-    routes: Router<S>,
-) -> Router<S> {
-    let permits = Arc::clone(&app.memory().login_codes);
-    routes.route_layer(from_fn_with_state(permits, limit_while_connected))
-}
-
 /// Clients and proxies keep connections to a process that is to end. The next answer tells each of them
 /// to close, and they connect elsewhere.
 async fn close_while_draining(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -149,33 +127,6 @@ async fn close_while_draining(State(app): State<App>, request: Request, next: Ne
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
-}
-
-/// Load shedding: beyond the limit a request is refused at once, so that it does not queue for the few
-/// connections of these routes. A request that was let in runs to its end, also if its client leaves: a
-/// connection on which a statement was broken off would be lost to the pool for a while.
-async fn limit(State(permits): State<Arc<Semaphore>>, request: Request, next: Next) -> Response {
-    let Ok(permit) = permits.try_acquire_owned() else {
-        return ApiError::unavailable().into_response();
-    };
-    let answering = tokio::spawn(async move {
-        let _permit = permit;
-        next.run(request).await
-    });
-    answering.await.unwrap_or_else(|_panic| ApiError::new(Code::Internal).into_response())
-}
-
-/// The same in the task of the connection: a client who leaves breaks it off. For what takes no connection of a pool
-/// for longer than a command of Redis.
-async fn limit_while_connected(
-    State(permits): State<Arc<Semaphore>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    match permits.try_acquire_owned() {
-        Ok(_permit) => next.run(request).await,
-        Err(_) => ApiError::unavailable().into_response(),
-    }
 }
 
 /// `routes` with what concerns every request.

@@ -23,7 +23,7 @@ use tokio_io_timeout::TimeoutStream;
 use tower::{Service, ServiceExt};
 
 use super::address::{Peer, is_trusted};
-use super::shares::Shares;
+use super::shares::AddressShares;
 
 /// Connections that may wait to be accepted: a rush arrives within a moment.
 const BACKLOG: u32 = 8192;
@@ -111,7 +111,7 @@ pub async fn serve<S>(
     let graceful = GracefulShutdown::new();
     let permits = Arc::new(Semaphore::new(limits.connections));
     let reserve = Arc::new(Semaphore::new(limits.reserve));
-    let peers = Shares::new(limits.connections_of_a_peer, limits.exempt.clone());
+    let peers = AddressShares::new(limits.connections_of_a_peer, limits.exempt.clone());
     let mut warned: Option<Instant> = None;
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).max_buf_size(MAX_BUFFER_BYTES);

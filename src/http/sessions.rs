@@ -211,7 +211,7 @@ pub async fn create(
     let asker = asker(address);
     let codes = codes(&app, &phone, &asker);
     check(&app, &codes, address, &body.code).await?;
-    let now = app.clock.now();
+    let now = app.purchases.clock().earliest();
     let tail = &phone[phone.len() - 4..];
     let nickname = format!("user_{tail}");
     let user = users::find_or_create(app.database.pool(), &phone, &nickname, now).await?;
@@ -219,7 +219,7 @@ pub async fn create(
     if !codes.use_up(&body.code).await? {
         return Err(wrong_code());
     }
-    // A user who has just ended all sessions, perhaps on a server whose clock is ahead, begins a new one.
+    // A user who has just ended all sessions, perhaps through another server, begins a new one.
     let issued = user.tokens_not_before.map_or(now, |not_before| not_before.max(now));
     let token = app.tokens.mint(user.id, issued, now + SESSION_LASTS).map_err(|error| {
         let error = format!("a token could not be signed: {error}");
@@ -249,9 +249,8 @@ pub async fn me(State(app): State<App>, session: Session) -> Result<Json<UserBod
         (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn end_all(State(app): State<App>, session: Session) -> Result<StatusCode, ApiError> {
-    // Later than the token of this request, which another server's clock may have stamped, and than
-    // one that is issued in this very microsecond.
-    let earliest = app.clock.now().max(session.issued) + TimeDelta::microseconds(1);
+    // Later than any token that was issued before now, and than that of this request.
+    let earliest = app.purchases.clock().latest().max(session.issued) + TimeDelta::microseconds(1);
     let revoked = revocations::revoke(app.database.pool(), session.user, earliest).await?;
     app.revocations.add(session.user, revoked.ok_or_else(user_is_gone)?);
     Ok(StatusCode::NO_CONTENT)

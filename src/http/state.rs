@@ -9,6 +9,7 @@ use axum::http::HeaderValue;
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
+use super::admission::Admission;
 use super::event_hub::{EventHub, StreamLimits};
 use super::health::{self, Health};
 use super::revocations::Revocations;
@@ -16,15 +17,18 @@ use super::sms::SmsGateway;
 use super::tokens::Tokens;
 use super::voucher_pages::VoucherPages;
 use super::webhook::SigningKey;
-use crate::model::SharedClock;
+use crate::model::{BucketRate, SharedClock};
 use crate::orders::Orders;
 use crate::purchase::Purchases;
 use crate::store::nodes::ConnectedNode;
 use crate::store::{Database, Keys, LoginLimits, ReadCache};
 use redisson_lock::connection::Redis;
 
-/// Reads of users and orders that may be under way at once; one more is refused.
+/// Requests of buyers that may be under way at once, beside purchases; one more is refused.
 const MAX_READS: usize = 64;
+
+/// Requests of administrators that may be under way at once; one more is refused.
+const MAX_ADMINISTRATION: usize = 32;
 
 /// Notifications of the payment gateway that may be settled at once; one more is to be sent again.
 const MAX_NOTIFICATIONS: usize = 16;
@@ -73,6 +77,8 @@ pub struct AppParts {
     /// The origins whose pages may use the API, beside its own.
     pub allowed_origins: Vec<HeaderValue>,
     pub event_streams: StreamLimits,
+    /// How often one address may show no good token.
+    pub address_rate: BucketRate,
 }
 
 /// Answers that serve many requests, and permits for those that ask a store.
@@ -96,8 +102,12 @@ pub struct AppMemory {
     pub login_codes: Arc<Semaphore>,
     /// A permit for each payment that a buyer begins.
     pub payments: Arc<Semaphore>,
-    /// A permit for each read of users and orders.
+    /// A permit for each request of a buyer that asks the database.
     pub reads: Arc<Semaphore>,
+    /// A permit for each request of an administrator.
+    pub administration: Arc<Semaphore>,
+    /// What each buyer and each address has used.
+    pub admission: Admission,
     draining: AtomicBool,
 }
 
@@ -119,6 +129,8 @@ impl App {
             payments: Arc::new(Semaphore::new(MAX_PAYMENTS)),
             notifications: Arc::new(Semaphore::new(MAX_NOTIFICATIONS)),
             reads: Arc::new(Semaphore::new(MAX_READS)),
+            administration: Arc::new(Semaphore::new(MAX_ADMINISTRATION)),
+            admission: Admission::new(parts.address_rate),
             draining: AtomicBool::new(false),
         };
         Self(Arc::new((parts, memory)))

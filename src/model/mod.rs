@@ -5,6 +5,8 @@ pub mod ids;
 pub mod order;
 pub mod outcome;
 pub mod recent_peak;
+pub mod shares;
+pub mod token_buckets;
 pub mod user;
 pub mod voucher;
 
@@ -13,5 +15,7 @@ pub use ids::{InvalidId, OrderId, UserId, VoucherId};
 pub use order::{Due, Order, OrderStatus};
 pub use outcome::{Outcome, Refusal};
 pub use recent_peak::RecentPeak;
+pub use shares::{Share, Shares};
+pub use token_buckets::{BucketRate, TokenBuckets};
 pub use user::{User, normalized_phone};
 pub use voucher::{SaleStatus, Voucher};

@@ -1,5 +1,7 @@
 //! What a buyer is told. A refusal is an expected answer, not an error.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 
 use super::{Order, OrderId};
@@ -30,6 +32,10 @@ pub enum Refusal {
     },
     /// Another attempt of the same buyer is under way.
     OrderInProgress,
+    /// The buyer asks too often, or buys again too soon after a cancellation, and may again after this time.
+    TooManyRequests {
+        wait: Duration,
+    },
 }
 
 impl Refusal {
@@ -43,13 +49,14 @@ impl Refusal {
             Self::SoldOut => "sold_out",
             Self::AlreadyBought { .. } => "already_bought",
             Self::OrderInProgress => "order_in_progress",
+            Self::TooManyRequests { .. } => "too_many_requests",
         }
     }
 }
 
 impl Outcome {
     /// Every code, of which an outcome has one.
-    pub const CODES: [&str; 8] = [
+    pub const CODES: [&str; 9] = [
         "ordered",
         "voucher_not_found",
         "sale_not_started",
@@ -58,6 +65,7 @@ impl Outcome {
         "sold_out",
         "already_bought",
         "order_in_progress",
+        "too_many_requests",
     ];
 
     /// `ordered`, or the refusal's code.

@@ -70,7 +70,7 @@ impl Orders {
         };
         let cancel =
             async |order: &Order| order_steps::cancel(self.database.steps(), order, actor).await;
-        self.step(key.into(), buyer, cancel).await
+        self.step(key.into(), OrderStatus::Unpaid, buyer, cancel).await
     }
 
     /// Takes a step that only an administrator does.
@@ -83,17 +83,22 @@ impl Orders {
         let take = async |order: &Order| {
             order_steps::take(self.database.steps(), step, order, administrator).await
         };
-        self.step(key.into(), None, take).await
+        self.step(key.into(), step.from(), None, take).await
     }
 
-    /// Takes a step of the order that `key` names, if it is `buyer`'s.
+    /// Takes a step of the order that `key` names, if it is `buyer`'s and in the state `from`. A state that this cheap
+    /// look finds to be another one locks no row: that is what a flood of such requests would cost everybody.
     async fn step(
         &self,
         key: OrderKey,
+        from: OrderStatus,
         buyer: Option<UserId>,
         take: impl AsyncFnOnce(&Order) -> Result<Step, StoreError>,
     ) -> Result<StepAnswer, StoreError> {
         let order = match orders::find(self.database.pool(), key, buyer).await? {
+            Found::Order(order) if order.status != from => {
+                return Ok(StepAnswer::Refused(order.status));
+            }
             Found::Order(order) => order,
             Found::Nothing => return Ok(StepAnswer::NotFound),
             Found::OfVouchers(vouchers) => return Ok(StepAnswer::OfVouchers(vouchers)),

@@ -1,14 +1,12 @@
 //! The purchase: what a buyer's request goes through between the API and the database.
 //!
 //! [`purchase`] tells the story. Its parts, in reading order: [`Strategy`], its settings;
-//! [`sales`], [`recent_orders`] and [`owners`], what memory knows; `buyer_permits`, one purchase of a buyer at
-//! a time; [`breaker`], the circuit breaker of a sale. [`Failure`] is the table of what can go wrong, and
+//! [`sales`], [`recent_orders`] and [`owners`], what memory knows; [`breaker`], the circuit breaker of a sale. [`Failure`] is the table of what can go wrong, and
 //! what the buyer hears then. [`audit`] judges the result from the database alone.
 
 pub mod audit;
 pub mod breaker;
 mod broken_promises;
-mod buyer_permits;
 mod error;
 pub mod owners;
 #[allow(clippy::module_inception)] // the story of the one thing that this module is about
@@ -18,5 +16,5 @@ pub mod sales;
 mod strategy;
 
 pub use error::{Answer, Books, Circuit, Failure, PurchaseError};
-pub use purchase::{DEFAULT_BURST, PurchaseLoad, Purchases, PurchasesOptions};
+pub use purchase::{DEFAULT_BURST, DEFAULT_BUYER_RATE, PurchaseLoad, Purchases, PurchasesOptions};
 pub use strategy::{Strategy, UnknownStrategy};

@@ -1,5 +1,6 @@
 //! The story of a purchase.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +11,13 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, instrument};
 
-use super::buyer_permits::{BuyerPermit, BuyerPermits};
 use super::owners::OrderOwners;
 use super::recent_orders::RecentOrders;
 use super::sales::{Sale, Sales};
 use super::{PurchaseError, Strategy};
 use crate::model::{
-    Clock, Order, OrderId, Outcome, RecentPeak, Refusal, SharedClock, UserId, Voucher, VoucherId,
+    BucketRate, Clock, Order, OrderId, Outcome, RecentPeak, Refusal, Share, SharedClock, Shares,
+    TokenBuckets, UserId, Voucher, VoucherId,
 };
 use crate::store::{
     Database, DatabaseClock, Keys, NewOrder, OrderIds, OrderWriter, Placement, StoreError, orders,
@@ -28,6 +29,10 @@ use redisson_lock::{Guard, Lease, LockClient, LockError, LockOptions};
 
 /// Purchases that may be under way at once in one process.
 pub const DEFAULT_BURST: usize = 3_000;
+
+/// How often one buyer may ask the database: more than a person does, on several open pages.
+pub const DEFAULT_BUYER_RATE: BucketRate =
+    BucketRate::Per(NonZeroU32::new(60).unwrap(), Duration::from_secs(10));
 
 /// How many ids a purchase draws where other orders have the ones before.
 const MAX_IDS: usize = 4;
@@ -42,11 +47,18 @@ pub struct PurchasesOptions {
     pub lease: Duration,
     /// Purchases that may be under way at once; one more is refused.
     pub burst: usize,
+    /// How often one buyer may ask the database.
+    pub buyer_rate: BucketRate,
 }
 
 impl Default for PurchasesOptions {
     fn default() -> Self {
-        Self { strategy: Strategy::default(), lease: Duration::from_secs(5), burst: DEFAULT_BURST }
+        Self {
+            strategy: Strategy::default(),
+            lease: Duration::from_secs(5),
+            burst: DEFAULT_BURST,
+            buyer_rate: DEFAULT_BUYER_RATE,
+        }
     }
 }
 
@@ -80,7 +92,8 @@ pub struct Purchases {
     permits: Arc<Semaphore>,
     in_flight_peak: RecentPeak,
     began: Instant,
-    buyers: BuyerPermits,
+    buyers: Shares<UserId>,
+    buyer_rate: TokenBuckets<UserId>,
     locks: LockClient,
     keys: Keys,
     order_ids: OrderIds,
@@ -116,7 +129,8 @@ impl Purchases {
             permits: Arc::new(Semaphore::new(options.burst)),
             in_flight_peak: RecentPeak::default(),
             began: Instant::now(),
-            buyers: BuyerPermits::new(options.strategy.purchases_of_a_buyer()),
+            buyers: Shares::default(),
+            buyer_rate: TokenBuckets::new(options.buyer_rate),
             locks,
             keys,
             order_ids,
@@ -150,9 +164,12 @@ impl Purchases {
             let owned = self.owned(user, &sale, at).await.map_err(PurchaseError::Read)?;
             return Ok(refused(owned, refusal));
         }
-        // Has the buyer too many purchases under way? Is there room for one more? Does the database write orders of
-        // this voucher?
-        let Some(buyer_permit) = self.buyers.try_take(user) else {
+        // From here on an attempt costs a token of the buyer's. Has the buyer too many purchases under way? Is there
+        // room for one more? Does the database write orders of this voucher?
+        if let Err(wait) = self.admit(user) {
+            return Ok(Outcome::Refused(Refusal::TooManyRequests { wait }));
+        }
+        let Some(buyer_share) = self.buyers.take(user, self.strategy.purchases_of_a_buyer()) else {
             return Ok(self.in_progress(user, voucher).await);
         };
         let permit = Arc::clone(&self.permits).try_acquire_owned();
@@ -160,7 +177,7 @@ impl Purchases {
         self.in_flight_peak.record(self.in_flight(), self.began.elapsed());
         sale.breaker.check()?;
         // From here on the purchase runs to its end, whether its buyer waits for it or not.
-        let purchase = Arc::clone(self).lock_and_place(user, sale, at, (buyer_permit, permit));
+        let purchase = Arc::clone(self).lock_and_place(user, sale, at, (buyer_share, permit));
         let task = self.tasks.spawn_on(purchase.in_current_span(), &self.runtime);
         task.await.unwrap_or(Err(PurchaseError::Panicked))
     }
@@ -172,7 +189,7 @@ impl Purchases {
         user: UserId,
         sale: Arc<Sale>,
         at: DateTime<Utc>,
-        _permits: (BuyerPermit, OwnedSemaphorePermit),
+        _permits: (Share<UserId>, OwnedSemaphorePermit),
     ) -> Result<Outcome, PurchaseError> {
         // The buyer's lock and an order id, at the same time. Where the lock is not granted, a number is
         // skipped: numbers have gaps.
@@ -227,6 +244,10 @@ impl Purchases {
                 Placement::SaleEnded => Outcome::Refused(Refusal::SaleEnded),
                 Placement::SalePaused => Outcome::Refused(Refusal::SalePaused),
                 Placement::VoucherNotFound => Outcome::Refused(Refusal::VoucherNotFound),
+                Placement::TooSoon(until) => {
+                    let wait = (until - self.clock.now()).to_std().unwrap_or_default();
+                    Outcome::Refused(Refusal::TooManyRequests { wait })
+                }
                 Placement::IdTaken => {
                     tracing::warn!(%id, "another order has this id, taking another one");
                     id = self.order_ids.next().await?;
@@ -270,8 +291,16 @@ impl Purchases {
         refused(owned, Refusal::OrderInProgress)
     }
 
+    /// Lets one request of `user` ask the database, also one that is no purchase.
+    ///
+    /// # Errors
+    /// The user asks too often, and may again after this time.
+    pub fn admit(&self, user: UserId) -> Result<(), Duration> {
+        self.buyer_rate.take(user)
+    }
+
     /// The clock by which sales begin and end.
-    pub fn clock(&self) -> &DatabaseClock {
+    pub fn clock(&self) -> &Arc<DatabaseClock> {
         &self.clock
     }
 

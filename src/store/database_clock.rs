@@ -85,6 +85,20 @@ impl DatabaseClock {
         best.map(|sample| (sample.offset, sample.error_at(self.local.now())))
     }
 
+    /// The database's clock shows at least this: tokens are stamped with it, so that none is younger than it is.
+    pub fn earliest(&self) -> DateTime<Utc> {
+        self.now() - self.error()
+    }
+
+    /// The database's clock shows at most this.
+    pub fn latest(&self) -> DateTime<Utc> {
+        self.now() + self.error()
+    }
+
+    fn error(&self) -> TimeDelta {
+        self.offset().map_or_else(TimeDelta::zero, |(_, error)| error)
+    }
+
     fn apply(&self, Sample { offset, error, .. }: Sample) {
         let Some(offset_us) = offset.num_microseconds() else { return };
         let before = self.offset_us.swap(offset_us, Ordering::Relaxed);

@@ -78,6 +78,16 @@ pub enum AdministratorStep {
     SettleOutside,
 }
 
+impl AdministratorStep {
+    /// The only state of an order that allows it.
+    pub const fn from(self) -> OrderStatus {
+        match self {
+            Self::Refund | Self::Redeem => OrderStatus::Paid,
+            Self::SettleOutside => OrderStatus::Refunding,
+        }
+    }
+}
+
 /// Takes `step`; `administrator` is `None` at the shell.
 pub async fn take(
     pool: &PgPool,

@@ -58,6 +58,8 @@ pub enum Placement {
     VoucherNotFound,
     /// Another order has the id.
     IdTaken,
+    /// The user has cancelled an order of the voucher, and may buy again at this instant.
+    TooSoon(DateTime<Utc>),
 }
 
 type OrderBatcher = Batcher<QueuedOrder, Result<Placement, StoreError>, StoreError>;
@@ -294,6 +296,7 @@ fn placement(row: &SoldRow) -> Result<Placement, StoreError> {
         ("sale_paused", ..) => Placement::SalePaused,
         ("voucher_not_found", ..) => Placement::VoucherNotFound,
         ("id_taken", ..) => Placement::IdTaken,
+        ("too_soon", ..) if until.is_some() => Placement::TooSoon(until.unwrap_or_default()),
         _ => return Err(StoreError::defect(Service::Postgres, format!("sell says {row:?}"))),
     })
 }

@@ -7,11 +7,10 @@ use super::StoreError;
 use super::postgres::in_time;
 use crate::model::UserId;
 
-/// Makes the tokens of `user` void that were issued before `earliest`, or before now by the clock of
-/// the database. Returns the instant; `None`: there is no such user.
+/// Makes the tokens of `user` void that were issued before `earliest`. Returns the instant, which may be a later one;
+/// `None`: there is no such user.
 ///
-/// The database's clock has its say because servers ask for changes by it (see [`now`]): a server
-/// whose clock is slow would hide what it writes from the others.
+/// `earliest` is by the clock of the database: servers ask for changes by it.
 pub async fn revoke(
     pool: &PgPool,
     user: UserId,
@@ -19,7 +18,7 @@ pub async fn revoke(
 ) -> Result<Option<DateTime<Utc>>, StoreError> {
     let query = sqlx::query_scalar(
         "update users
-         set tokens_not_before = greatest(now(), $2, tokens_not_before)
+         set tokens_not_before = greatest($2, tokens_not_before)
          where id = $1
          returning tokens_not_before",
     )
@@ -45,10 +44,4 @@ pub async fn list_after(
     .bind(user)
     .bind(limit);
     in_time(pool, async |connection| query.fetch_all(connection).await).await
-}
-
-/// What time it is by the clock of the database.
-pub async fn now(pool: &PgPool) -> Result<DateTime<Utc>, StoreError> {
-    let query = sqlx::query_scalar("select clock_timestamp()");
-    in_time(pool, async |connection| query.fetch_one(connection).await).await
 }

@@ -7,6 +7,7 @@ pub mod connections;
 mod docs_page;
 mod document;
 mod events;
+mod fairness;
 mod login;
 mod login_limits;
 pub mod nodes;

@@ -1,18 +1,20 @@
 //! Sessions that their user ends, and administrators that the configuration names.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use seckill::http::revocations::Revocations;
 use seckill::model::{Clock, SystemClock};
+use seckill::store::DatabaseClock;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use testkit::program::Program;
 use testkit::servers::urls;
 use testkit::shop::api_client::{Answer, Api};
-use testkit::shop::world::{ADMIN_PHONE, World, run_sql, user, with_database};
+use testkit::shop::world::{ADMIN_PHONE, World, midnight, run_sql, user, with_database};
 use testkit::wait::eventually;
 
 const PHONE: &str = "13800138000";
@@ -69,13 +71,15 @@ async fn ending_the_sessions_ends_all_of_the_user_and_none_of_another() {
     log_out(&api, &api.world.token(77)).await.problem(401, "unauthenticated");
 }
 
-/// The clock of the server stands still, before the database's, at it, and after it: a login that
-/// follows is of the same microsecond, or of an earlier one.
+/// The clocks stand still, and the server's is before the database's, at it, and after it: a login that follows is of
+/// the same microsecond.
 #[tokio::test]
 async fn a_login_right_after_the_end_of_all_sessions_is_good() {
-    for ahead in [-30, 0, 30] {
-        let api = Api::new().await;
-        api.world.clock.set(SystemClock.now() + TimeDelta::seconds(ahead));
+    for ahead in [-3600, 0, 3600] {
+        let world = World::new().await;
+        world.clock.set(midnight() + TimeDelta::seconds(ahead));
+        let address = world.serve().await;
+        let api = Api::at(world, address);
         let before = log_in(&api, PHONE).await;
         log_out(&api, &before).await.is(204);
         let after = log_in(&api, PHONE).await;
@@ -87,6 +91,51 @@ async fn a_login_right_after_the_end_of_all_sessions_is_good() {
         me(&api, &after).await.problem(401, "unauthenticated");
         let last = log_in(&api, PHONE).await;
         me(&api, &last).await.is(200);
+    }
+}
+
+/// A token of a node whose clock was an hour ahead when it was issued, and one that such a node signs now: both end with
+/// all sessions of their user, and nobody else's token does.
+#[tokio::test]
+async fn a_token_of_a_node_whose_clock_is_ahead_ends_with_the_others() {
+    let ahead = World::new().await;
+    ahead.users(2).await;
+    let hour = TimeDelta::hours(1);
+    ahead.clock.set(midnight() + hour);
+    let address = ahead.serve().await;
+    let node = Api::at(ahead, address);
+    let new = log_in(&node, PHONE).await;
+    let user = me(&node, &new).await.text_of("id").to_owned();
+    let of_before = |user: &str| {
+        let iat = (midnight() + hour).timestamp();
+        signed(&node, &json!({ "sub": user, "iat": iat, "exp": iat + 3600 }))
+    };
+    let (old, other) = (of_before(&user), of_before("1"));
+    for token in [&new, &old, &other] {
+        me(&node, token).await.is(200);
+    }
+    log_out(&node, &new).await.is(204);
+    for token in [&new, &old] {
+        me(&node, token).await.problem(401, "unauthenticated");
+        assert_eq!(at_another(&node, "/api/me", token).await, 401);
+    }
+    me(&node, &other).await.is(200);
+    me(&node, &log_in(&node, PHONE).await).await.is(200);
+}
+
+/// A node whose clock is behind refuses a token when the database's clock has reached its end, and not later.
+#[tokio::test]
+async fn a_token_ends_by_the_clock_of_the_database() {
+    for off in [-3600, 3600] {
+        let world = World::new().await;
+        world.users(1).await;
+        world.clock.set(midnight() + TimeDelta::seconds(off));
+        let address = world.serve().await;
+        let api = Api::at(world, address);
+        let until =
+            |s: i64| signed(&api, &json!({ "sub": "1", "exp": midnight().timestamp() + s }));
+        me(&api, &until(1)).await.is(200);
+        me(&api, &until(0)).await.problem(401, "unauthenticated");
     }
 }
 
@@ -237,10 +286,11 @@ async fn a_revocation_that_is_committed_long_after_it_was_written_is_read() {
     let world = World::new().await;
     world.users(1).await;
     let every = Duration::from_millis(2);
-    let known = Revocations::polling(world.database.clone(), every).await.unwrap();
-    let issued = SystemClock.now() - TimeDelta::hours(1);
+    let clock = Arc::new(DatabaseClock::new(world.clock.clone()));
+    let known = Revocations::polling(world.database.clone(), clock, every).await.unwrap();
+    let issued = world.clock.now() - TimeDelta::hours(1);
     // Committed an hour late, which is far beyond the overlap of two polls.
-    let write = "update users set tokens_not_before = clock_timestamp() - interval '59 minutes'";
+    let write = "update users set tokens_not_before = sale_time() - interval '59 minutes'";
     sqlx::query(write).execute(world.database.pool()).await.unwrap();
-    eventually("the revocation is read", async || known.is_void(user(1), issued)).await;
+    eventually("the revocation is read", async || known.is_void(user(1), issued, issued)).await;
 }

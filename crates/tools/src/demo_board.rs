@@ -13,8 +13,8 @@ use seckill::config::ConfigError;
 use seckill::http::address::reachable;
 use seckill::http::server;
 use seckill::http::tokens::Tokens;
-use seckill::model::{Clock, SystemClock, VoucherId};
-use seckill::store::{Database, users};
+use seckill::model::VoucherId;
+use seckill::store::{Database, order_steps, users};
 
 /// How long the people at the board have until the sale begins.
 pub const BEGINS_IN: Duration = Duration::from_secs(8);
@@ -69,7 +69,7 @@ impl BoardArgs {
 /// # Errors
 /// When the user cannot be made.
 pub async fn admin_token(database: &Database, tokens: &Tokens) -> anyhow::Result<String> {
-    let now = SystemClock.now();
+    let now = order_steps::time(database.pool()).await?;
     let admin = users::find_or_create(database.pool(), DEMO_ADMIN_PHONE, "demo", now).await?;
     tokens.mint(admin.id, now, now + WATCHED_FOR).context("a token could not be signed")
 }

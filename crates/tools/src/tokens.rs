@@ -14,9 +14,9 @@ use sqlx::PgPool;
 use seckill::cli::stores::{Stores, secret_is_required};
 use seckill::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use seckill::http::tokens::{LONGEST_TOKEN_LIFE, Tokens};
-use seckill::model::{Clock, SystemClock, UserId};
+use seckill::model::{SystemClock, UserId};
 use seckill::store::postgres::{snapshot_within, transaction_within};
-use seckill::store::{Database, DatabaseSession, StoreError, users};
+use seckill::store::{Database, DatabaseSession, StoreError, order_steps, users};
 
 /// Users at once.
 const MAX_USERS: u32 = 5_000_000;
@@ -99,7 +99,7 @@ pub async fn mint(
     first: Option<UserId>,
     count: u32,
 ) -> anyhow::Result<Vec<(UserId, String)>> {
-    let now = SystemClock.now();
+    let now = order_steps::time(database.pool()).await?;
     let first = match first {
         Some(first) => first,
         None => {

@@ -18,7 +18,9 @@ use seckill::http::sms::{SmsGateway, WebhookSms};
 use seckill::http::tokens::Tokens;
 use seckill::http::webhook::SigningKey;
 use seckill::http::{self, App, AppParts};
-use seckill::model::{Clock, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher};
+use seckill::model::{
+    BucketRate, Clock, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher,
+};
 use seckill::orders::{Orders, PaymentGateway};
 use seckill::pages::sandbox::SandboxGateway;
 use seckill::pages::{self, Site};
@@ -85,6 +87,8 @@ pub struct World {
     pub payments: Option<Arc<dyn PaymentGateway>>,
     pub secret: String,
     pub login_limits: LoginLimits,
+    pub buyer_rate: BucketRate,
+    pub address_rate: BucketRate,
     pub admin_phones: HashSet<String>,
     pub event_streams: StreamLimits,
     /// Origins whose pages may use the API.
@@ -140,6 +144,8 @@ impl World {
             payments: Some(Arc::new(SandboxGateway)),
             secret: "a secret of the tests, long enough".to_owned(),
             login_limits: LoginLimits::default(),
+            buyer_rate: BucketRate::Off,
+            address_rate: BucketRate::Off,
             admin_phones: [ADMIN_PHONE.to_owned()].into(),
             event_streams: StreamLimits { all: 64, of_an_address: 64 },
             allowed_origins: Vec::new(),
@@ -252,7 +258,8 @@ impl World {
 
     /// As this world's shops sell, and otherwise by default.
     pub fn options(&self) -> PurchasesOptions {
-        PurchasesOptions { strategy: self.strategy, ..PurchasesOptions::default() }
+        let (strategy, buyer_rate) = (self.strategy, self.buyer_rate);
+        PurchasesOptions { strategy, buyer_rate, ..PurchasesOptions::default() }
     }
 
     /// The state of an API.
@@ -270,12 +277,13 @@ impl World {
             redis: self.redis.clone(),
             keys: self.keys.clone(),
             clock: self.clock.clone(),
+            tokens: Tokens::new(self.secret.as_bytes(), purchases.clock().clone()),
+            revocations: self.revocations(&purchases).await,
             purchases,
-            tokens: self.tokens(),
-            revocations: Revocations::start(self.database.clone()).await.unwrap(),
             health: self.health().await,
             sms: self.gateway(),
             login_limits: self.login_limits,
+            address_rate: self.address_rate,
             admin_phones: self.admin_phones.clone(),
             trusted_proxies,
             event_streams: self.event_streams,
@@ -287,6 +295,10 @@ impl World {
     pub fn orders(&self, purchases: &Arc<Purchases>) -> Orders {
         let gateway = self.payments.clone();
         Orders::new(self.database.clone(), Arc::clone(purchases), gateway)
+    }
+
+    async fn revocations(&self, purchases: &Purchases) -> Revocations {
+        Revocations::start(self.database.clone(), purchases.clock().clone()).await.unwrap()
     }
 
     /// What this world's servers reach.

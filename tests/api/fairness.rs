@@ -1,0 +1,216 @@
+//! No buyer takes from the others by being loud.
+
+use chrono::TimeDelta;
+use futures_util::future::join_all;
+use seckill::model::{BucketRate, Clock};
+use seckill::purchase::DEFAULT_BUYER_RATE;
+use seckill::store::vouchers::NewVoucher;
+use sqlx::{Connection, Executor, PgConnection};
+
+use crate::api::connections::{hold_rows, somebody_waits};
+use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::world::World;
+use testkit::wait::eventually;
+
+/// How many requests of one buyer may be under way, beside purchases.
+const SHARE: usize = 8;
+
+fn rate(text: &str) -> BucketRate {
+    text.parse().unwrap()
+}
+
+/// An API in which a buyer has so many requests an hour.
+async fn api_with(buyer_rate: &str) -> Api {
+    let world = World { buyer_rate: rate(buyer_rate), ..World::new().await };
+    world.users(12).await;
+    let address = world.serve().await;
+    Api::at(world, address)
+}
+
+async fn cancel(api: &Api, user: i64, order: &str) -> Answer {
+    let path = format!("/api/orders/{order}/cancellation");
+    api.send(api.request("POST", &path).bearer_auth(api.world.token(user))).await
+}
+
+#[tokio::test]
+async fn a_buyer_has_so_many_requests_and_another_buyer_as_many() {
+    let api = api_with("5/1h").await;
+    let voucher = api.world.voucher(9).await.id;
+    // A purchase costs one, each read one; what memory answers costs none.
+    let order = api.buy(1, voucher).await.is(201).text_of("order_id").to_owned();
+    for path in ["/api/me", "/api/orders", "/api/orders"] {
+        api.get_as(1, path).await.is(200);
+    }
+    api.get_as(1, &format!("/api/orders/{order}")).await.is(200);
+    let other = api.world.voucher(9).await.id;
+    for refused in [api.get_as(1, "/api/orders").await, api.buy(1, other).await] {
+        let wait: u64 = refused
+            .problem(429, "too_many_requests")
+            .header("retry-after")
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert!((600..=720).contains(&wait), "{wait}");
+    }
+    // Refusals from memory come first.
+    api.buy(1, voucher).await.problem(409, "already_bought");
+    api.get_as(2, "/api/orders").await.is(200);
+    api.buy(2, other).await.is(201);
+}
+
+#[tokio::test]
+async fn an_administrator_is_not_limited_and_who_is_none_has_no_way_around() {
+    let api = api_with("5/1h").await;
+    let admin = api.world.admin_token(3).await;
+    for _ in 0..20 {
+        api.send(api.request("GET", "/api/nodes").bearer_auth(&admin)).await.is(200);
+    }
+    for _ in 0..5 {
+        api.get_as(1, "/api/nodes").await.problem(403, "forbidden");
+    }
+    api.get_as(1, "/api/nodes").await.problem(429, "too_many_requests");
+}
+
+/// Nine requests of one buyer wait for a row: the ninth is refused, and others are served.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_buyer_has_so_many_requests_under_way() {
+    let api = api_with("off").await;
+    let voucher = api.world.priced_voucher(9).await.id;
+    let order = api.buy(1, voucher).await.is(201).text_of("order_id").to_owned();
+    let mut row = hold_rows(&api.world).await;
+    let flood = join_all((0..=SHARE).map(|_| cancel(&api, 1, &order)));
+    let others = async {
+        eventually("the flood waits for the row", async || somebody_waits(&api.world).await).await;
+        for user in 2..=12 {
+            api.get_as(user, "/api/orders").await.is(200);
+        }
+        row.execute("rollback").await.unwrap();
+    };
+    let (flood, ()) = tokio::join!(flood, others);
+    let refused: Vec<_> = flood.iter().filter(|answer| answer.status == 429).collect();
+    assert_eq!(refused.len(), 1, "{flood:?}");
+    assert_eq!(refused[0].header("retry-after"), Some("1"));
+    // One cancels it, unless the row was held for longer than a step waits.
+    assert!(flood.iter().filter(|answer| answer.status == 200).count() <= 1, "{flood:?}");
+    api.get_as(1, "/api/orders").await.is(200);
+}
+
+/// The row of the sale is held: a step that the order's state refuses does not wait for it.
+#[tokio::test]
+async fn a_step_that_the_state_refuses_locks_no_row() {
+    let api = api_with("off").await;
+    let voucher = api.world.voucher(9).await.id;
+    let order = api.buy(1, voucher).await.is(201).text_of("order_id").to_owned();
+    let admin = api.world.admin_token(11).await;
+    let mut holder = PgConnection::connect(&api.world.database_url).await.unwrap();
+    let held = "begin; select from seckill_vouchers for update; select from orders for update";
+    holder.execute(held).await.unwrap();
+    cancel(&api, 1, &order).await.problem(409, "order_state");
+    let path = format!("/api/orders/{order}/settlement");
+    let settled = api.send(api.request("POST", &path).bearer_auth(&admin)).await;
+    assert_eq!(settled.problem(409, "order_state").body["order_status"], "paid");
+    holder.execute("rollback").await.unwrap();
+}
+
+/// A hundred connections repeat the cancellation of one's own paid order: all others get through.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_one_buyer_leaves_the_others_what_they_need() {
+    let api = api_with(&DEFAULT_BUYER_RATE.to_string()).await;
+    let voucher = api.world.voucher(9).await.id;
+    let order = api.buy(1, voucher).await.is(201).text_of("order_id").to_owned();
+    let admin = api.world.admin_token(11).await;
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let flood = join_all((0..100).map(|_| async {
+        let mut seen = [0, 0];
+        while !*stopped.borrow() {
+            let answer = cancel(&api, 1, &order).await;
+            assert!([409, 429].contains(&answer.status), "{answer:?}");
+            seen[usize::from(answer.status == 429)] += 1;
+        }
+        seen
+    }));
+    let others = async {
+        for number in 0..200 {
+            api.get_as(2 + number % 8, "/api/orders").await.is(200);
+            let me = api.request("GET", "/api/nodes").bearer_auth(&admin);
+            api.send(me).await.is(200);
+        }
+        stop.send(true).unwrap();
+    };
+    let (flood, ()) = tokio::join!(flood, others);
+    let refused: usize = flood.iter().map(|[_, refused]| refused).sum();
+    assert!(refused > 0, "{flood:?}");
+}
+
+/// Behind a proxy that says for whom it asks.
+#[tokio::test]
+async fn an_address_shows_so_many_bad_tokens_and_a_good_one_is_served() {
+    let world = World { address_rate: rate("3/1h"), ..World::new().await };
+    world.users(2).await;
+    let voucher = world.voucher(3).await.id;
+    let address = world.serve_with(world.options(), vec!["127.0.0.0/8".parse().unwrap()]).await;
+    let api = Api::at(world, address);
+    let ask = async |from: &str, path: &str, token: &str| {
+        let request = api.request("GET", path).header("x-forwarded-for", from);
+        api.send(request.bearer_auth(token)).await
+    };
+    let good = api.world.token(1);
+    ask("192.0.2.1", "/api/orders", "bad").await.problem(401, "unauthenticated");
+    ask("192.0.2.1", "/api/vouchers/12345", "bad").await.problem(404, "voucher_not_found");
+    ask("192.0.2.1", "/api/vouchers?before=5", "bad").await.is(200);
+    for path in ["/api/orders", "/api/me", "/api/vouchers/12345", "/api/vouchers?before=5"] {
+        let refused = ask("192.0.2.1", path, "bad").await;
+        assert!(refused.problem(429, "too_many_requests").header("retry-after").is_some());
+    }
+    // What memory has, a good token, another address, and a load generator beside the server.
+    ask("192.0.2.1", &format!("/api/vouchers/{voucher}"), "bad").await.is(200);
+    ask("192.0.2.1", "/api/orders", &good).await.is(200);
+    ask("192.0.2.2", "/api/orders", "bad").await.problem(401, "unauthenticated");
+    for _ in 0..10 {
+        ask("127.0.0.1", "/api/orders", "bad").await.problem(401, "unauthenticated");
+    }
+    // Neighbours in an IPv6 /64 are one.
+    for neighbour in 1..=3 {
+        ask(&format!("2001:db8::{neighbour}"), "/api/me", "bad")
+            .await
+            .problem(401, "unauthenticated");
+    }
+    ask("2001:db8::4", "/api/me", "bad").await.problem(429, "too_many_requests");
+    ask("2001:db8:0:1::4", "/api/me", "bad").await.problem(401, "unauthenticated");
+}
+
+/// After each cancellation of one's own the next purchase of the voucher waits twice as long, on every server.
+#[tokio::test]
+async fn who_cancels_and_buys_again_waits_and_the_wait_doubles() {
+    let api = api_with("off").await;
+    let elsewhere = api.world.serve().await;
+    let free = api.world.voucher(9).await;
+    let priced =
+        NewVoucher { price: 100, ..NewVoucher::free("p", 9, free.begin_time, free.end_time) };
+    let voucher = api.world.new_voucher(&priced).await.id;
+    let second = async |after: i64| {
+        api.world.set_time(api.world.clock.now() + TimeDelta::milliseconds(after)).await;
+    };
+    for pause in [1, 2, 4, 8] {
+        let order = api.buy(1, voucher).await.is(201).text_of("order_id").to_owned();
+        cancel(&api, 1, &order).await.is(200);
+        second(pause * 1_000 - 1).await;
+        for address in [api.address, elsewhere] {
+            let url = format!("http://{address}/api/vouchers/{voucher}/orders");
+            let request = reqwest::Client::new().post(url).bearer_auth(api.world.token(1));
+            let refused = request.send().await.unwrap();
+            assert_eq!(refused.status(), 429, "{pause}");
+            assert_eq!(refused.headers()["retry-after"], "1");
+        }
+        // Others buy, and so does this buyer, of another voucher.
+        api.buy(1 + pause, voucher).await.is(201);
+        second(1).await;
+    }
+    api.buy(1, free.id).await.is(201);
+    let order = api.buy(1, voucher).await.is(201).text_of("order_id").to_owned();
+    // The time that an order was given to be paid costs no pause.
+    let expired = "update orders set status = 4, cancelled_by = 3, cancelled_at = sale_time() where id = $1::bigint";
+    sqlx::query(expired).bind(&order).execute(api.world.database.pool()).await.unwrap();
+    eventually("who did not pay buys again", async || api.buy(1, voucher).await.status == 201)
+        .await;
+}
