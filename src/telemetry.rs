@@ -107,6 +107,10 @@ fn describe() {
         "Since the process began, at the moment of this text: the time between two texts."
     );
     describe_gauge!(name::EVENT_STREAMS, "Streams of events that are open.");
+    describe_counter!(
+        name::RATE_LIMITED,
+        "Requests refused with 429, by the rate of their buyer, the buyer's share, or the rate of their address."
+    );
     describe_counter!(name::LOGIN_REFUSED, "Codes asked for or tried that a limit refused.");
     describe_counter!(name::BREAKER_TRIPPED, "How often orders of a voucher could not be written.");
     describe_histogram!(name::ORDER_BATCH_SIZE, "Orders in a transaction.");

@@ -29,8 +29,9 @@ ROWS = [
          [("sum by (status) (rate(seckill_http_request_seconds_count[1m]))", "{{status}}")]),
         ("Requests a second, by route", "reqps",
          [("sum by (route) (rate(seckill_http_request_seconds_count[1m]))", "{{route}}")]),
-        ("Streams of events, and logins refused a second", "short",
+        ("Streams of events; logins and requests refused a second", "short",
          [("sum(seckill_event_streams)", "streams"),
+          ("sum by (by) (rate(seckill_rate_limited_total[1m]))", "one {{by}}"),
           ("sum by (limit) (rate(seckill_login_refused_total[1m]))", "{{limit}}")]),
     ]),
     ("The database", [

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use super::Finding;
 use crate::config::{PaymentSettings, ServerArgs, SmsSettings};
+use crate::model::BucketRate;
 
 /// How long a gateway may take to be reached.
 const REACHED_WITHIN: Duration = Duration::from_secs(3);
@@ -17,6 +18,12 @@ const ENOUGH_FILES: u64 = 4_096;
 /// The server's own settings.
 pub fn of_server(server: &ServerArgs) -> Vec<Finding> {
     let mut found = vec![Finding::fine("strategy", server.strategy.to_string())];
+    let rates = format!("a buyer {}, an address {}", server.buyer_rate, server.address_rate);
+    let words = "no limit: one buyer can take what the others need; see SECKILL_BUYER_RATE";
+    found.push(match server.buyer_rate {
+        BucketRate::Off => Finding::note("rates", words),
+        BucketRate::Per(..) => Finding::fine("rates", rates),
+    });
     if !server.listen.ip().is_loopback() && server.trusted_proxies.0.is_empty() {
         found.push(Finding::note(
             "balancer",

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::{Extensions, HeaderMap};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::Router;
@@ -18,11 +17,10 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::address::ClientAddress;
-use super::auth::Session;
 use super::problem::Code;
 use super::shares::counted_as;
 use super::{ApiError, App};
-use crate::model::{BucketRate, Clock, Share, Shares, TokenBuckets, UserId};
+use crate::model::{BucketRate, Share, Shares, TokenBuckets, UserId};
 use crate::telemetry;
 
 /// Requests of one buyer that may be under way at once, beside purchases. A page of ours has fewer.
@@ -101,32 +99,6 @@ impl App {
         admitted.map_err(|wait| admission.limited("buyer", &user, wait))?;
         let share = admission.buyers.take(user, REQUESTS_OF_A_BUYER);
         share.map(Some).ok_or_else(|| admission.limited("share", &user, RETRY_SHARE))
-    }
-
-    /// The session of a request. A request that has none counts against its address.
-    pub(super) fn session(
-        &self,
-        headers: &HeaderMap,
-        extensions: &Extensions,
-    ) -> Result<Session, ApiError> {
-        // A request was looked at already where it came through `limit`.
-        if let Some(session) = extensions.get() {
-            return Ok(*session);
-        }
-        self.session_of(headers).or_else(|refused| {
-            let address = ClientAddress::of(headers, extensions, &self.trusted_proxies);
-            self.memory().admission.admit_stranger(address)?;
-            Err(refused)
-        })
-    }
-
-    fn session_of(&self, headers: &HeaderMap) -> Result<Session, ApiError> {
-        let token = self.tokens.verify(headers)?;
-        if self.revocations.is_void(token.user, token.issued, self.purchases.clock().now()) {
-            let detail = "the user has ended the session: log in again";
-            return Err(ApiError::new(Code::Unauthenticated).detail(detail));
-        }
-        Ok(Session { user: token.user, issued: token.issued })
     }
 }
 

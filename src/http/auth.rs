@@ -2,11 +2,13 @@
 
 use axum::extract::{FromRef, FromRequestParts};
 use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap};
 use chrono::{DateTime, Utc};
 
+use super::address::ClientAddress;
 use super::problem::Code;
 use super::{ApiError, App};
-use crate::model::UserId;
+use crate::model::{Clock, UserId};
 use crate::store::users;
 
 /// A user who is logged in.
@@ -26,6 +28,34 @@ where
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let app = App::from_ref(state);
         app.session(&parts.headers, &parts.extensions)
+    }
+}
+
+impl App {
+    /// The session of a request. A request that has none counts against its address.
+    pub(super) fn session(
+        &self,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+    ) -> Result<Session, ApiError> {
+        // A request was looked at already where it came through `limit`.
+        if let Some(session) = extensions.get() {
+            return Ok(*session);
+        }
+        self.session_of(headers).or_else(|refused| {
+            let address = ClientAddress::of(headers, extensions, &self.trusted_proxies);
+            self.memory().admission.admit_stranger(address)?;
+            Err(refused)
+        })
+    }
+
+    fn session_of(&self, headers: &HeaderMap) -> Result<Session, ApiError> {
+        let token = self.tokens.verify(headers)?;
+        if self.revocations.is_void(token.user, token.issued, self.purchases.clock().now()) {
+            let detail = "the user has ended the session: log in again";
+            return Err(ApiError::new(Code::Unauthenticated).detail(detail));
+        }
+        Ok(Session { user: token.user, issued: token.issued })
     }
 }
 

@@ -110,7 +110,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(buckets.take(1), Ok(()));
         }
-        let wait = buckets.take(1).expect_err("the fourth of three");
+        let Err(wait) = buckets.take(1) else { unreachable!("the fourth of three") };
         assert!(wait <= Duration::from_secs(1200) && wait > Duration::from_secs(1100), "{wait:?}");
         assert_eq!(buckets.take(2), Ok(()));
     }

@@ -53,9 +53,11 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
     let world = World::new().await;
     // Every variable that `--help` names may be set.
     let program = Program::on(&world)
+        .with("SECKILL_ADDRESS_RATE", "600/10s")
         .with("SECKILL_ADMIN_PHONES", "")
         .with("SECKILL_ALLOWED_ORIGINS", "")
         .with("SECKILL_BURST", "100")
+        .with("SECKILL_BUYER_RATE", "off")
         .with("SECKILL_CONNECTIONS_PER_ADDRESS", "100")
         .with("SECKILL_DRAIN_DELAY", "10ms")
         .with("SECKILL_KEEP_ALIVE", "1m")

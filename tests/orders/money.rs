@@ -384,7 +384,7 @@ async fn a_gateway_that_fails_gets_one_message_of_a_payment_at_a_time() {
     let order = till.buy(1).await;
     till.gateway.set_away(true);
     for round in 1..=3 {
-        let answers = join_all((0..20).map(|_| till.own_step(1, &order, "payments"))).await;
+        let answers = join_all((0..8).map(|_| till.own_step(1, &order, "payments"))).await;
         for answer in &answers {
             answer.problem(503, "unavailable");
             assert!(answer.header("retry-after").is_some(), "{answer:?}");
