@@ -69,6 +69,7 @@ declare
     due timestamptz;
     available integer;
     placed integer;
+    took_stock boolean := false;
 begin
     -- The usual case: there is enough for all, nobody has a live order, and the sale is on.
     begin
@@ -76,6 +77,10 @@ begin
         where voucher_id = voucher and stock >= cardinality(ids) and not paused
         returning begin_time, end_time, price, pay_within_s into sale;
         if found then
+            took_stock := true;
+            -- Another session may hold the order that a buyer has already. The batch does not wait for it: the exact
+            -- case finds the order as it was committed.
+            perform set_config('lock_timeout', '50ms', true);
             judged_at := sale_time();
             if judged_at < sale.begin_time or judged_at >= sale.end_time
                or exists (select from orders o
@@ -99,6 +104,11 @@ begin
         end if;
     exception
         when unique_violation or sqlstate 'SK001' then null; -- which takes the update back, too
+        when lock_not_available then
+            -- The row of the sale is held: nobody can buy.
+            if not took_stock then
+                raise;
+            end if;
     end;
 
     -- The exact case: somebody has a live order or buys again too soon, there is not enough for all, or the sale is

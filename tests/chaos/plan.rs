@@ -58,6 +58,8 @@ pub enum Fault {
     ClockJump(i64),
     /// Not one more block can be written, then it can again.
     DiskFull(Disk),
+    /// Another session holds the rows of the newest orders.
+    HoldOrders,
 }
 
 impl Fault {
@@ -71,6 +73,7 @@ impl Fault {
             Self::Cut(server, _, _) => format!("{server} silent"),
             Self::ClockJump(_) => "clock jump".to_owned(),
             Self::DiskFull(disk) => format!("disk full under {disk}"),
+            Self::HoldOrders => "orders held".to_owned(),
         }
     }
 }
@@ -155,7 +158,12 @@ impl Round {
         let faults = disk_full.then_some(disk).into_iter();
         let faults = faults.chain(struck.into_iter().map(|victim| fault(victim, &mut random)));
         let faults: Vec<Fault> = faults.collect();
-        let steps = faults.into_iter().map(|fault| step(fault, &mut random)).collect();
+        let mut steps: Vec<Step> =
+            faults.into_iter().map(|fault| step(fault, &mut random)).collect();
+        // Last, so that the other faults of a seed are what they were before there was this one.
+        if random.random_bool(0.25) {
+            steps.push(step(Fault::HoldOrders, &mut random));
+        }
         Self { seed, strategy, orders_before, steps }
     }
 

@@ -7,8 +7,9 @@ use faults::{Fault as NetworkFault, Proxy};
 use nix::sys::signal::Signal;
 use private_stores::Server;
 use seckill::telemetry::name::CLOCK_OFFSET;
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, Executor, PgConnection};
 use tokio::process::Command;
+use tokio::task::JoinHandle;
 use url::Url;
 
 use super::machine::{Clock, Machine, SmallDisk};
@@ -84,6 +85,8 @@ struct Running<'a> {
     /// The second one is the victim of faults.
     nodes: Vec<Node>,
     money: Option<Money>,
+    /// Holds orders until it is aborted.
+    holder: Option<JoinHandle<()>>,
 }
 
 impl<'a> Running<'a> {
@@ -97,6 +100,7 @@ impl<'a> Running<'a> {
             postgres: [None, None],
             nodes: Vec::new(),
             money: None,
+            holder: None,
         };
         running.money = Some(Money::open(&running.stage.sale).await);
         for step in &round.steps {
@@ -145,13 +149,17 @@ impl<'a> Running<'a> {
         command
     }
 
-    fn begin(&self, fault: Fault) {
+    fn begin(&mut self, fault: Fault) {
         match fault {
             Fault::Kill(victim) => self.signal(victim, Signal::SIGKILL),
             Fault::Pause(victim) => self.signal(victim, Signal::SIGSTOP),
             Fault::Cut(server, fault, _) => self.break_by(server, fault),
             Fault::ClockJump(minutes) => self.clock.as_ref().unwrap().show(minutes),
             Fault::DiskFull(disk) => self.fill(disk),
+            Fault::HoldOrders => {
+                let url = self.stage.sale.database_url.clone();
+                self.holder = Some(tokio::spawn(hold_orders(url)));
+            }
         }
     }
 
@@ -168,6 +176,8 @@ impl<'a> Running<'a> {
                 self.disk.unwrap().free();
                 self.start_what_ended().await;
             }
+            // Its connection breaks, so what it did is taken back.
+            Fault::HoldOrders => self.holder.take().unwrap().abort(),
         }
     }
 
@@ -248,6 +258,16 @@ impl<'a> Running<'a> {
             self.nodes.push(Node::start(&mut command).await);
         }
         Instant::now()
+    }
+}
+
+/// Holds the newest orders until it is aborted, or until its database ends.
+async fn hold_orders(database_url: String) {
+    let Ok(mut session) = PgConnection::connect(&database_url).await else { return };
+    let hold = "begin; update orders set updated_at = updated_at
+                where id in (select id from orders order by id desc limit 100)";
+    if session.execute(hold).await.is_ok() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use seckill::model::{Order, OrderId, VoucherId};
 use seckill::store::{Database, NewOrder, OrderWriter, Placement, StoreError, orders};
 
-use sqlx::{Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::task::JoinSet;
 
 use testkit::shop::world::{World, midnight, user};
@@ -370,6 +370,26 @@ async fn a_row_that_somebody_holds_fails_the_batch_and_writes_nothing() {
     holder.close().await.unwrap();
     assert_eq!(world.audit().await.orders, 0);
     assert_eq!(world.place(voucher, &all).await, [ORDERED; 2]);
+}
+
+/// Somebody else's transaction holds the orders that two of the buyers have. They are told of them, and all others buy.
+#[tokio::test]
+async fn orders_that_another_session_holds_cost_nobody_else_a_purchase() {
+    for held in ["update orders set updated_at = now()", "select from orders for update"] {
+        let world = World::new().await;
+        world.users(40).await;
+        let voucher = world.voucher(60).await.id;
+        assert_eq!(world.place(voucher, &new_orders(901, &[1, 2])).await, [ORDERED; 2]);
+        let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
+        holder.execute(AssertSqlSafe(format!("begin; {held}"))).await.unwrap();
+        let all: Vec<i64> = (3..20).chain([1]).chain(20..=40).chain([2]).collect();
+        let placed = world.place(voucher, &new_orders(1, &all)).await;
+        for (user, placed) in all.into_iter().zip(placed) {
+            assert_eq!(placed, if user < 3 { has(900 + user) } else { ORDERED }, "{user}, {held}");
+        }
+        holder.close().await.unwrap();
+        assert!(world.audit().await.holds);
+    }
 }
 
 #[tokio::test]
