@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 use super::stores::{Stores, secret_is_required};
 use crate::config::{
-    ConfigError, HomeArgs, MAX_BURST, PaymentArgs, PaymentSettings, SecretArgs, ServerArgs,
+    self, ConfigError, HomeArgs, MAX_BURST, PaymentArgs, PaymentSettings, SecretArgs, ServerArgs,
     SmsArgs, SmsSettings, StoreArgs,
 };
 use crate::http::event_hub::StreamLimits;
@@ -83,6 +83,13 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let sms = sms_gateway(&settings)?;
     let is_private = args.stores.database_url.is_none();
     let payments = Payments::with(&args.payments.settings(is_private)?, is_private)?;
+    let has_gateway =
+        matches!(settings, SmsSettings::Http { .. }) || matches!(payments, Payments::Http(..));
+    if let (true, Some(name)) = (has_gateway, config::proxy_variable()) {
+        tracing::warn!(
+            "{name} is set and not used: login codes and payments go to their gateways directly"
+        );
+    }
     let options = ServerOptions {
         server: args.server,
         secret: args.secret,
