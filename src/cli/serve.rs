@@ -101,7 +101,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     };
     let ready = ReadyServer::prepare(options).await?;
     let app = ready.app.clone();
-    let routes = http::api(app.clone()).merge(pages::routes(&app, &Arc::new(Site::default())));
+    let site = Site::default().in_currency(app.currency.clone());
+    let routes = http::api(app.clone()).merge(pages::routes(&app, &Arc::new(site)));
     ready.run(http::served(app, routes), || ()).await
 }
 
@@ -360,5 +361,6 @@ async fn app_parts(
         admin_phones: args.admin_phones.0.clone(),
         trusted_proxies: args.trusted_proxies.0.clone(),
         allowed_origins: args.allowed_origins.0.clone(),
+        currency: args.currency.clone(),
     })
 }

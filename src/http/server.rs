@@ -16,6 +16,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use ipnet::IpNet;
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -164,13 +165,7 @@ pub async fn serve<S>(
         let idle = limits.idle_of(peer.ip(), is_crowded);
         http.header_read_timeout(if is_reserved { RESERVED_HEAD } else { idle });
         http.keep_alive(!is_reserved);
-        let mut is_first = true;
-        let stream = InspectReader::new(with_time_outs(stream), move |bytes: &[u8]| {
-            if std::mem::take(&mut is_first) {
-                look_for_proxy_protocol(peer.ip(), bytes);
-            }
-        });
-        let stream = Box::pin(stream);
+        let stream = Box::pin(watched(with_time_outs(stream), peer.ip()));
         let connection =
             http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let connection = graceful.watch(connection);
@@ -188,6 +183,16 @@ pub async fn serve<S>(
     if tokio::time::timeout(DRAIN_WITHIN, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests that were not answered in time were dropped");
     }
+}
+
+/// `stream`, whose first bytes are looked at.
+fn watched<S: AsyncRead + AsyncWrite>(stream: S, peer: IpAddr) -> impl AsyncRead + AsyncWrite {
+    let mut is_first = true;
+    InspectReader::new(stream, move |bytes: &[u8]| {
+        if std::mem::take(&mut is_first) {
+            look_for_proxy_protocol(peer, bytes);
+        }
+    })
 }
 
 /// A request after the head of the PROXY protocol is refused as malformed, which tells nobody why: the log says it once.

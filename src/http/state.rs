@@ -16,7 +16,7 @@ use super::sms::SmsGateway;
 use super::tokens::Tokens;
 use super::voucher_pages::VoucherPages;
 use super::webhook::SigningKey;
-use crate::model::SharedClock;
+use crate::model::{Currency, SharedClock};
 use crate::orders::Orders;
 use crate::purchase::Purchases;
 use crate::store::nodes::ConnectedNode;
@@ -73,6 +73,7 @@ pub struct AppParts {
     /// The origins whose pages may use the API, beside its own.
     pub allowed_origins: Vec<HeaderValue>,
     pub event_streams: StreamLimits,
+    pub currency: Currency,
 }
 
 /// Answers that serve many requests, and permits for those that ask a store.

@@ -58,6 +58,7 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
         .with("SECKILL_ALLOWED_ORIGINS", "")
         .with("SECKILL_BURST", "100")
         .with("SECKILL_CONNECTIONS_PER_ADDRESS", "100")
+        .with("SECKILL_CURRENCY", "JPY")
         .with("SECKILL_DRAIN_DELAY", "10ms")
         .with("SECKILL_KEEP_ALIVE", "1m")
         .with("SECKILL_KEY_PREFIX", "shop1:")
@@ -87,6 +88,8 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
     let address = line.strip_prefix("listening on http://").unwrap().parse().unwrap();
     let api = Api::at(world, address);
     api.get("/readyz").await.is(200);
+    let board = api.get("/board").await.text;
+    assert!(board.contains(r#"data-currency="JPY" data-decimals="0""#), "{board}");
     let taken = program.run(&["serve", "--listen", &address.to_string()]).await;
     taken.refused(1, "cannot listen at");
     kill(Pid::from_raw(i32::try_from(server.id().unwrap()).unwrap()), Signal::SIGTERM).unwrap();
@@ -273,4 +276,28 @@ async fn surroundings_that_it_cannot_follow_are_said_once_in_the_log() {
     assert_eq!(said("X-Forwarded-For from a trusted proxy is no address"), 1, "{log}");
     assert_eq!(said("begins with the PROXY protocol"), 1, "{log}");
     assert_eq!(said("HTTPS_PROXY is set and not used"), 1, "{log}");
+}
+
+/// The check of the image asks where the server listens, whatever `SECKILL_LISTEN` says.
+#[tokio::test]
+async fn the_health_check_of_the_image_follows_the_address() {
+    let dockerfile = include_str!("../../Dockerfile").replace("\\\n", "");
+    let check = dockerfile.lines().find(|line| line.starts_with("HEALTHCHECK")).unwrap();
+    let check: Vec<String> = serde_json::from_str(check.split_once("CMD ").unwrap().1).unwrap();
+    let is_healthy = async |listen: &str| {
+        let mut command = Command::new(&check[0]);
+        let run = command.args(&check[1..]).env("SECKILL_LISTEN", listen).output();
+        run.await.unwrap().status.success()
+    };
+    let server = Serving::start(&Program::on(&World::new().await)).await;
+    let port = server.address.port();
+    for listen in [format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}"), format!("[::]:{port}")] {
+        assert!(is_healthy(&listen).await, "{listen}");
+    }
+    let closed = ClosedPort::take();
+    assert!(!is_healthy(&format!("0.0.0.0:{}", closed.number)).await);
+    assert!(!is_healthy(&format!("127.0.0.2:{port}")).await);
+    server.stop().await;
+    assert!(dockerfile.contains("\nENV SECKILL_LISTEN=0.0.0.0:8080\n"));
+    assert!(dockerfile.ends_with("\nCMD [\"serve\"]\n"), "a flag would win over the variable");
 }

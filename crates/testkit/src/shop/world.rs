@@ -18,7 +18,9 @@ use seckill::http::sms::{SmsGateway, WebhookSms};
 use seckill::http::tokens::Tokens;
 use seckill::http::webhook::SigningKey;
 use seckill::http::{self, App, AppParts};
-use seckill::model::{Clock, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher};
+use seckill::model::{
+    Clock, Currency, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher,
+};
 use seckill::orders::{Orders, PaymentGateway};
 use seckill::pages::sandbox::SandboxGateway;
 use seckill::pages::{self, Site};
@@ -280,6 +282,7 @@ impl World {
             trusted_proxies,
             event_streams: self.event_streams,
             allowed_origins: self.allowed_origins.clone(),
+            currency: Currency::default(),
         })
     }
 
