@@ -128,6 +128,10 @@ fuzz-api: ## does the API do what its description says? schemathesis asks, 3 min
 	$(CARGO) build --locked --release $(SERVER)
 	CARGO_TARGET_DIR=$(TARGET_DIR) fuzz/api.sh
 
+.PHONY: clients
+clients: ## do clients that openapi-generator makes of the API's description compile? Go, TypeScript, Python
+	CARGO_TARGET_DIR=$(TARGET_DIR) fuzz/clients.sh
+
 .PHONY: openapi
 openapi: setup-test ## writes the API's description anew into the file that a test compares it with
 	$(CARGO) test --locked -p seckill --test integration api::document::write_the_snapshot -- --ignored

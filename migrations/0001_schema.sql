@@ -115,6 +115,9 @@ create index orders_of_user on orders (user_id, id);
 create index orders_of_voucher on orders (voucher_id, id) where id > 0;
 -- Orders that their buyers cancelled: who buys the voucher again waits (`rebuy_pause`). No plain purchase is in it.
 create index orders_cancelled_by_buyer on orders (voucher_id, user_id) where cancelled_by = 1;
+-- Orders in one of the rarer states, newest first: an administrator's list. Orders that are paid, and so all that are
+-- bought of a free voucher, are not in it: a purchase pays for no entry. Only a query that says so can use it.
+create index orders_of_rare_status on orders (status, voucher_id, id) where status <> 2;
 -- Orders that may have to be cancelled. No order of a free voucher is in it.
 create index orders_unpaid on orders (pay_by) where status = 1;
 
@@ -136,7 +139,8 @@ create table order_steps (
     -- The user, where it is one: null for time, for the gateway, and for the shell.
     actor_id       bigint,
     at             timestamptz not null,
-    primary key (order_id, number, voucher_id)
+    -- The voucher comes first, here and below: an audit reads those of one voucher.
+    primary key (voucher_id, order_id, number)
 );
 
 -- A payment that a buyer began, and what the payment gateway said of it.
@@ -162,7 +166,7 @@ create table payments (
     -- Why it was given back.
     reason           text,
     created_at       timestamptz not null,
-    primary key (order_id, number, voucher_id),
+    primary key (voucher_id, order_id, number),
     constraint money_has_a_transaction
         check ((status in (2, 4)) = (transaction_id is not null and paid_amount is not null))
 );
@@ -195,7 +199,7 @@ create table payment_cancellations (
     -- What the gateway said last.
     last_error       text,
     created_at       timestamptz not null,
-    primary key (order_id, number, voucher_id)
+    primary key (voucher_id, order_id, number)
 );
 create index payment_cancellations_waiting on payment_cancellations (next_attempt_at)
     where next_attempt_at is not null;
@@ -221,7 +225,7 @@ create table refunds (
     done_by              smallint    check (done_by between 1 and 4),
     -- The same money went back a second time.
     given_back_twice_at  timestamptz,
-    primary key (order_id, number, voucher_id),
+    primary key (voucher_id, order_id, number),
     constraint what_is_done_was_done_by_somebody
         check ((status = 2) = (done_by is not null and done_at is not null))
 );

@@ -1,6 +1,7 @@
 // Forms of the board: what is wrong stands beside its field.
 
-import { byId, texts } from "./page.js";
+import { currency, digits } from "./format.js";
+import { byId, fill, texts } from "./page.js";
 
 const LAST_TIME = Date.UTC(9999, 11, 31);
 
@@ -40,11 +41,17 @@ function textIn(id, least, most) {
   return length >= least && length <= most ? text : null;
 }
 
-// The amount of yuan in a field, in hundredths; undefined when it is empty, null when it is none.
+for (const id of ["price", "value", "edit-price", "edit-value"]) {
+  document.querySelector(`label[for="${id}"]`).append(` (${currency})`);
+}
+
+const AMOUNT = new RegExp(digits ? `^[0-9]{1,10}([.][0-9]{1,${digits}})?$` : "^[0-9]{1,13}$");
+
+// The amount of money in a field, in the smallest unit; undefined when it is empty, null when it is none.
 function amount(id) {
   const text = byId(id).value.trim();
   if (text === "") return undefined;
-  return /^[0-9]{1,10}([.][0-9]{1,2})?$/.test(text) ? Math.round(Number(text) * 100) : null;
+  return AMOUNT.test(text) ? Math.round(Number(text) * 10 ** digits) : null;
 }
 
 // The minutes in a field, in seconds; undefined when it is empty, null when it is no time to pay.
@@ -55,12 +62,14 @@ function seconds(id) {
   return value >= 1 && value <= 2_592_000 ? value : null;
 }
 
+const amountWrong = fill(texts.amount_wrong, { example: (79.9).toFixed(digits) });
+
 // The fields of a sale: [id, name in the API, what to say when it is wrong, how it is read].
 const FIELDS = [
   ["title", "title", texts.title_wrong, (id) => textIn(id, 1, 200)],
   ["subtitle", "subtitle", texts.subtitle_wrong, (id) => textIn(id, 0, 200)],
-  ["price", "price", texts.amount_wrong, amount],
-  ["value", "value", texts.amount_wrong, amount],
+  ["price", "price", amountWrong, amount],
+  ["value", "value", amountWrong, amount],
   ["pay-within", "pay_within_s", texts.pay_within_wrong, seconds],
   ["stock", "stock", texts.stock_wrong, (id) => wholeNumber(id, 0, 2_147_483_647)],
   ["begin", "begin_time", texts.time_wrong, instant],
@@ -97,14 +106,14 @@ function local(time) {
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
-const yuan = (hundredths) => (hundredths === null ? "" : (hundredths / 100).toFixed(2));
+const decimal = (amount) => (amount === null ? "" : (amount / 10 ** digits).toFixed(digits));
 
 // Fills the form that edits a sale. Returns what it holds now.
 export function fillEdited(voucher) {
   const values = {
     ...voucher,
-    price: yuan(voucher.price),
-    value: yuan(voucher.value),
+    price: decimal(voucher.price),
+    value: decimal(voucher.value),
     pay_within_s: String(voucher.pay_within_s / 60),
     stock: String(voucher.initial_stock),
     begin_time: local(voucher.begin_time),

@@ -2,10 +2,18 @@
 
 import { fill, language, texts } from "./page.js";
 
-// Prices are in yuan. The API counts in hundredths of it.
-const yuan = new Intl.NumberFormat(language, { style: "currency", currency: "CNY", currencyDisplay: "narrowSymbol" });
+// The currency of the page. The API counts in its smallest unit.
+export const { currency } = document.documentElement.dataset;
+export const digits = Number(document.documentElement.dataset.decimals);
+const price = new Intl.NumberFormat(language, {
+  style: "currency",
+  currency,
+  currencyDisplay: "narrowSymbol",
+  minimumFractionDigits: digits,
+  maximumFractionDigits: digits,
+});
 
-export const money = (amount) => yuan.format(amount / 100);
+export const money = (amount) => price.format(amount / 10 ** digits);
 
 // What is left, as a clock: `00:12:34`, with the days before it where there are any.
 export function clock(ms) {

@@ -8,6 +8,7 @@ use program::Program;
 use program::sibling::{self, COMMANDS};
 use redisson_lock::cli::{self as lock, LockCommand};
 
+mod arguments;
 pub mod audit;
 pub mod doctor;
 pub mod migrate;

@@ -1,7 +1,5 @@
 //! `seckill orders`: export, and the way out for a refund that the gateway does not take.
 
-use std::io::{Write, stdout};
-
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
@@ -9,7 +7,7 @@ use serde_json::json;
 use super::stores::Stores;
 use crate::config::{HomeArgs, StoreArgs};
 use crate::http::voucher_orders::{CSV_PAGE, OrderOfBuyerBody, csv_page};
-use crate::model::{OrderId, OrderStatus, VoucherId};
+use crate::model::{Currency, OrderId, OrderStatus, VoucherId};
 use crate::store::order_steps::{self, AdministratorStep, Step};
 use crate::store::orders::{Found, OrderKey};
 use crate::store::{Database, orders};
@@ -48,9 +46,12 @@ pub struct ExportArgs {
     /// Only orders in this state: unpaid, paid, used, cancelled, refunding or refunded
     #[arg(long, value_name = "STATUS", value_parser = status)]
     status: Option<OrderStatus>,
-    /// csv, or json: an object a line
+    /// csv, as spreadsheets keep it, or json: an object a line
     #[arg(long, value_name = "FORMAT", default_value = "csv", hide_possible_values = true)]
     format: Format,
+    /// The currency of the amounts in CSV, by its code (ISO 4217): so they get their decimals
+    #[arg(long, env = "SECKILL_CURRENCY", value_name = "CODE", default_value_t)]
+    currency: Currency,
     #[command(flatten)]
     stores: StoreArgs,
     #[command(flatten)]
@@ -82,11 +83,7 @@ pub async fn run(command: OrdersCommand) -> anyhow::Result<()> {
     let exported = export(&database, &args).await;
     database.close().await;
     stores.close().await?;
-    match exported {
-        // The reader has enough: `| head`.
-        Err(error) if is_broken_pipe(&error) => Ok(()),
-        exported => exported,
-    }
+    exported
 }
 
 async fn settle(args: SettleArgs) -> anyhow::Result<()> {
@@ -127,20 +124,15 @@ async fn settle_in(database: &Database, key: OrderKey) -> anyhow::Result<()> {
     }
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<std::io::Error>();
-    error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-}
-
 async fn export(database: &Database, args: &ExportArgs) -> anyhow::Result<()> {
     let mut before = None;
     loop {
         let (text, last) =
             page(database, args, before).await.context("the orders could not be read")?;
-        stdout().write_all(&text)?;
+        program::write(&text)?;
         before = last;
         if before.is_none() {
-            return Ok(stdout().flush()?);
+            return Ok(());
         }
     }
 }
@@ -152,7 +144,8 @@ async fn page(
 ) -> anyhow::Result<(Vec<u8>, Option<OrderId>)> {
     let ExportArgs { voucher, status, format, .. } = args;
     if *format == Format::Csv {
-        let (text, last) = csv_page(database, *voucher, *status, before).await?;
+        let wanted = (*voucher, *status);
+        let (text, last) = csv_page(database, &args.currency, wanted, before).await?;
         return Ok((text.to_vec(), last));
     }
     let found = orders::list(database.pool(), *voucher, *status, before, CSV_PAGE).await?;

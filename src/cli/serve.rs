@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 use super::stores::{Stores, secret_is_required};
 use crate::config::{
-    ConfigError, HomeArgs, MAX_BURST, PaymentArgs, PaymentSettings, SecretArgs, ServerArgs,
+    self, ConfigError, HomeArgs, MAX_BURST, PaymentArgs, PaymentSettings, SecretArgs, ServerArgs,
     SmsArgs, SmsSettings, StoreArgs,
 };
 use crate::http::event_hub::StreamLimits;
@@ -83,6 +83,13 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let sms = sms_gateway(&settings)?;
     let is_private = args.stores.database_url.is_none();
     let payments = Payments::with(&args.payments.settings(is_private)?, is_private)?;
+    let has_gateway =
+        matches!(settings, SmsSettings::Http { .. }) || matches!(payments, Payments::Http(..));
+    if let (true, Some(name)) = (has_gateway, config::proxy_variable()) {
+        tracing::warn!(
+            "{name} is set and not used: login codes and payments go to their gateways directly"
+        );
+    }
     let options = ServerOptions {
         server: args.server,
         secret: args.secret,
@@ -94,7 +101,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     };
     let ready = ReadyServer::prepare(options).await?;
     let app = ready.app.clone();
-    let routes = http::api(app.clone()).merge(pages::routes(&app, &Arc::new(Site::default())));
+    let site = Site::default().in_currency(app.currency.clone());
+    let routes = http::api(app.clone()).merge(pages::routes(&app, &Arc::new(site)));
     ready.run(http::served(app, routes), || ()).await
 }
 
@@ -355,5 +363,6 @@ async fn app_parts(
         admin_phones: args.admin_phones.0.clone(),
         trusted_proxies: args.trusted_proxies.0.clone(),
         allowed_origins: args.allowed_origins.0.clone(),
+        currency: args.currency.clone(),
     })
 }

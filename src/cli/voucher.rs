@@ -8,9 +8,10 @@ use clap::{Args, Subcommand};
 use comfy_table::{Table, presets};
 use tokio::time::Instant;
 
+use super::arguments::{instant, words};
 use super::stores::Stores;
 use crate::config::{ConfigError, HomeArgs, StoreArgs};
-use crate::http::vouchers::{NewVoucherBody, VoucherChangeBody};
+use crate::http::vouchers::{VoucherChangeBody, VoucherCreationBody};
 use crate::model::{Clock, SystemClock, Voucher, VoucherId};
 use crate::orders::winding_up::WindingUp;
 use crate::store::Database;
@@ -40,16 +41,16 @@ pub enum VoucherCommand {
 #[derive(Debug, Args)]
 pub struct AddArgs {
     /// What is sold
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true, value_parser = words)]
     title: String,
     /// How many
     #[arg(long, allow_negative_numbers = true)]
     stock: i32,
     /// First instant of the sale, such as 2026-11-11T00:00:00+08:00 [default: now]
-    #[arg(long, value_name = "RFC3339")]
+    #[arg(long, value_name = "RFC3339", value_parser = instant)]
     begin: Option<DateTime<Utc>>,
     /// First instant after the sale [default: 24 hours after the beginning]
-    #[arg(long, value_name = "RFC3339")]
+    #[arg(long, value_name = "RFC3339", value_parser = instant)]
     end: Option<DateTime<Utc>>,
     #[command(flatten)]
     terms: TermsArgs,
@@ -73,10 +74,10 @@ pub struct TermsArgs {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pay_within: Option<Duration>,
     /// A second line, for people
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = words)]
     subtitle: Option<String>,
     /// The conditions, for people
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = words)]
     terms: Option<String>,
 }
 
@@ -97,13 +98,13 @@ pub struct EditArgs {
     /// The voucher
     id: VoucherId,
     /// What is sold
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true, value_parser = words)]
     title: Option<String>,
     /// First instant of the sale, such as 2026-11-11T00:00:00+08:00
-    #[arg(long, value_name = "RFC3339")]
+    #[arg(long, value_name = "RFC3339", value_parser = instant)]
     begin: Option<DateTime<Utc>>,
     /// First instant after the sale
-    #[arg(long, value_name = "RFC3339")]
+    #[arg(long, value_name = "RFC3339", value_parser = instant)]
     end: Option<DateTime<Utc>>,
     #[command(flatten)]
     terms: TermsArgs,
@@ -335,7 +336,7 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
     let now = SystemClock.now();
     let pay_within_s = terms.pay_within_s()?;
     let TermsArgs { price, value, subtitle, terms, .. } = terms;
-    let new = NewVoucherBody {
+    let new = VoucherCreationBody {
         title,
         subtitle,
         terms,

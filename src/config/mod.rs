@@ -228,6 +228,13 @@ impl PaymentArgs {
     }
 }
 
+/// The variable that names a proxy for messages to others, where one is set: no gateway is reached through it.
+pub fn proxy_variable() -> Option<&'static str> {
+    const NAMES: [&str; 6] =
+        ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+    NAMES.into_iter().find(|name| variable(name).is_some())
+}
+
 #[allow(clippy::disallowed_methods)] // this module reads the environment
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{Networks, Origins, Phones};
-use crate::model::BucketRate;
+use crate::model::{BucketRate, Currency};
 use crate::purchase::{DEFAULT_BURST, DEFAULT_BUYER_RATE, Strategy};
 use crate::store::LoginLimits;
 
@@ -101,6 +101,10 @@ pub struct ServerArgs {
     /// Networks of load balancers whose X-Forwarded-For is believed, separated by commas
     #[arg(long, env = "SECKILL_TRUSTED_PROXIES", value_name = "NETWORKS", default_value = "")]
     pub trusted_proxies: Networks,
+
+    /// The currency of prices on the pages and in CSV, by its code (ISO 4217): CNY, EUR, JPY
+    #[arg(long, env = "SECKILL_CURRENCY", value_name = "CODE", default_value_t)]
+    pub currency: Currency,
 }
 
 fn drain_delay(text: &str) -> Result<Duration, String> {

@@ -18,6 +18,10 @@ const OLDEST_VERSION: i32 = 150_000;
 const CLOCK_SAMPLES: usize = 5;
 /// A refund that waits for longer is one that the gateway may never take.
 const LONGEST_REFUND: TimeDelta = TimeDelta::hours(1);
+/// A transaction that is open for longer is worth a look; beyond the second, vacuum is far behind.
+const LONG_TRANSACTION: Duration = Duration::from_secs(60);
+const ENDLESS_TRANSACTION: Duration = Duration::from_secs(3600);
+const GIB: f64 = 1_073_741_824.0;
 /// A machine whose clock differs by more is not kept in step.
 const NOTABLE_OFFSET: TimeDelta = TimeDelta::seconds(1);
 
@@ -42,6 +46,12 @@ struct Settings {
     idle_timeout: Option<String>,
     citus: Option<String>,
     encoding: String,
+    /// Whether it runs on this machine, as far as addresses tell.
+    is_here: bool,
+    data_directory: Option<String>,
+    /// How long the oldest transaction of this database is open, in seconds, and the process that has it.
+    oldest_s: Option<f64>,
+    oldest_pid: Option<i32>,
 }
 
 const SETTINGS: &str =
@@ -67,7 +77,15 @@ const SETTINGS: &str =
     (select coalesce(sum(numbackends), 0) from pg_stat_database)::bigint as connections,
     nullif(current_setting('idle_session_timeout', true), '0') as idle_timeout,
     (select extversion from pg_extension where extname = 'citus') as citus,
-    current_setting('server_encoding') as encoding) as settings";
+    current_setting('server_encoding') as encoding,
+    coalesce(inet_server_addr() = inet_client_addr(), true) as is_here,
+    (select setting from pg_settings where name = 'data_directory') as data_directory,
+    oldest.s as oldest_s, oldest.pid as oldest_pid
+    from (select 1) one left join (
+      select extract(epoch from clock_timestamp() - xact_start)::float8 as s, pid from pg_stat_activity
+      where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()
+        and backend_type = 'client backend'
+      order by xact_start limit 1) oldest on true) as settings";
 
 /// What a server does to the tables.
 const RIGHTS: &str = "select t.name || ' (' || p.privilege || ')'
@@ -117,6 +135,8 @@ fn of_settings(settings: &Settings, is_private: bool) -> Vec<Finding> {
     found.push(durability(settings));
     found.push(isolation(settings));
     found.push(connections(settings));
+    found.push(transactions(settings.oldest_s.zip(settings.oldest_pid)));
+    found.extend(disk(settings));
     if let Some(timeout) = &settings.idle_timeout {
         let words = format!("the server ends idle sessions after {timeout} ms: they are made anew");
         found.push(Finding::note("PostgreSQL idle time", words));
@@ -156,9 +176,12 @@ fn topology(settings: &Settings) -> Finding {
 fn tls(settings: &Settings) -> Finding {
     match &settings.tls {
         Some(version) => Finding::fine("PostgreSQL TLS", version.clone()),
+        None if settings.is_here => {
+            Finding::fine("PostgreSQL TLS", "none: it runs on this machine")
+        }
         None => Finding::note(
             "PostgreSQL TLS",
-            "none: fine on a machine or a network of your own, else sslmode=verify-full",
+            "none: fine on a network of your own, else sslmode=verify-full",
         ),
     }
 }
@@ -167,7 +190,7 @@ fn role(settings: &Settings) -> Finding {
     let role = &settings.role;
     if settings.is_superuser {
         let words = format!(
-            "{role} is a superuser: serve as a role without rights to tables (deploy/postgres/roles.sql)"
+            "{role} is a superuser: serve as a role that makes no tables (deploy/postgres/roles.sql)"
         );
         return Finding::danger("PostgreSQL role", words);
     }
@@ -209,6 +232,40 @@ fn connections(settings: &Settings) -> Finding {
         return Finding::danger("PostgreSQL connections", words);
     }
     Finding::fine("PostgreSQL connections", words)
+}
+
+/// A transaction that stays open keeps vacuum from the hot rows, and buyers from what it has locked.
+fn transactions(oldest: Option<(f64, i32)>) -> Finding {
+    let about = "oldest transaction";
+    let Some((seconds, pid)) = oldest else {
+        return Finding::fine(about, "none is open, of those that this role may see");
+    };
+    let words = format!("the oldest is open for {seconds:.0} s (process {pid})");
+    let what =
+        "vacuum waits for it, and buyers for what it has locked: pg_terminate_backend ends it";
+    match Duration::from_secs_f64(seconds.max(0.0)) {
+        open if open >= ENDLESS_TRANSACTION => Finding::danger(about, format!("{words}: {what}")),
+        open if open >= LONG_TRANSACTION => Finding::note(about, format!("{words}: {what}")),
+        _ => Finding::fine(about, words),
+    }
+}
+
+/// How much of the disk is free, where PostgreSQL runs on this machine and says where its data is.
+fn disk(settings: &Settings) -> Option<Finding> {
+    let directory = settings.data_directory.as_ref().filter(|_| settings.is_here)?;
+    let found = nix::sys::statvfs::statvfs(directory.as_str()).ok()?;
+    let unit = found.fragment_size() as u64;
+    Some(free(found.blocks_available() as u64 * unit, found.blocks() as u64 * unit))
+}
+
+fn free(bytes: u64, of: u64) -> Finding {
+    let about = "PostgreSQL disk";
+    let words = format!("{:.1} GiB are free of {:.1}", bytes as f64 / GIB, of as f64 / GIB);
+    if (bytes as f64) < GIB || bytes < of / 20 {
+        let what = "nothing is sold on a full disk: make room, or a larger one";
+        return Finding::danger(about, format!("{words}: {what}"));
+    }
+    Finding::fine(about, words)
 }
 
 async fn pooler(database: &Database) -> Finding {
@@ -308,4 +365,28 @@ async fn clock_offset(database: &Database, clock: &DatabaseClock) -> Finding {
         );
     }
     Finding::fine(about, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding::Level;
+
+    #[test]
+    fn a_transaction_is_notable_after_a_minute_and_a_danger_after_an_hour() {
+        let level = |seconds| transactions(Some((seconds, 1))).level;
+        assert_eq!([level(0.0), level(59.9)], [Level::Fine; 2]);
+        assert_eq!([level(60.0), level(3599.9)], [Level::Note; 2]);
+        assert_eq!(level(3600.0), Level::Danger);
+        assert_eq!(transactions(None).level, Level::Fine);
+    }
+
+    #[test]
+    fn a_disk_with_less_than_a_gibibyte_or_a_twentieth_is_in_danger() {
+        let gib = 1 << 30;
+        assert_eq!(free(gib, 10 * gib).level, Level::Fine);
+        assert_eq!(free(gib - 1, 10 * gib).level, Level::Danger);
+        assert_eq!(free(5 * gib, 100 * gib).level, Level::Fine);
+        assert_eq!(free(5 * gib - 1, 100 * gib).level, Level::Danger);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Once;
 
 use axum::extract::{FromRef, FromRequestParts};
 use axum::http::{Extensions, HeaderMap, HeaderName, request::Parts};
@@ -23,6 +24,9 @@ impl Peer {
 
 /// Names the way of a request through proxies.
 pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// A value of [`X_FORWARDED_FOR`] that is not ASCII.
+const NO_TEXT: &str = "(no text)";
 
 /// `address` as one connects to it. A server that listens everywhere is reached at the loopback address.
 pub fn reachable(address: SocketAddr) -> SocketAddr {
@@ -94,19 +98,41 @@ fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAdd
     let hops: Vec<&str> = headers
         .get_all(X_FORWARDED_FOR)
         .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
+        .flat_map(|value| value.to_str().unwrap_or(NO_TEXT).split(','))
+        .map(str::trim)
+        .filter(|hop| !hop.is_empty())
         .collect();
     let mut client = peer;
     for hop in hops.into_iter().rev() {
-        let Ok(address) = hop.trim().parse::<IpAddr>() else { break };
-        let address = address.to_canonical();
+        let Some(address) = address_of(hop) else {
+            warn_of_unreadable(hop, client);
+            break;
+        };
         client = address;
         if !is_trusted(address, trusted) {
             break;
         }
     }
     client
+}
+
+/// The address that a proxy wrote: alone, in brackets, or with a port (Azure's gateway, IIS).
+fn address_of(hop: &str) -> Option<IpAddr> {
+    let bare = hop.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(hop);
+    let with_port = || hop.parse().ok().map(|address: SocketAddr| address.ip());
+    bare.parse().ok().or_else(with_port).map(|address: IpAddr| address.to_canonical())
+}
+
+/// Once: a proxy that writes so does it in every request, and all its clients share a limit.
+fn warn_of_unreadable(hop: &str, counted: IpAddr) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        tracing::warn!(
+            hop,
+            "an entry of X-Forwarded-For from a trusted proxy is no address: its client is counted as {counted}, \
+             and so is every other one behind it (said once)"
+        );
+    });
 }
 
 #[cfg(test)]
@@ -137,6 +163,26 @@ mod tests {
         let mapped = Some("198.51.100.9, ::ffff:10.0.0.2");
         assert_eq!(seen("10.0.0.1", mapped, proxies), is("198.51.100.9"));
         assert_eq!(seen("10.0.0.1", Some("::ffff:198.51.100.9"), proxies), is("198.51.100.9"));
+    }
+
+    #[test]
+    fn an_address_may_have_a_port_and_brackets_and_what_cannot_be_read_ends_the_way() {
+        let through = |hops| seen("10.0.0.1", Some(hops), "10.0.0.0/8");
+        for (hops, client) in [
+            ("198.51.100.9:567", "198.51.100.9"),
+            ("198.51.100.9:65535, 10.0.0.2:80", "198.51.100.9"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("[2001:db8::1]:567", "2001:db8::1"),
+            ("[::ffff:198.51.100.9]:567", "198.51.100.9"),
+            ("198.51.100.9, ,", "198.51.100.9"),
+            // What stands before an entry that cannot be read is not believed.
+            ("198.51.100.9, 10.0.0.2:65536", "10.0.0.1"),
+            ("198.51.100.9, [10.0.0.2, 10.0.0.3", "10.0.0.3"),
+            ("198.51.100.9, unknown", "10.0.0.1"),
+            ("", "10.0.0.1"),
+        ] {
+            assert_eq!(through(hops).as_deref(), Some(client), "{hops}");
+        }
     }
 
     #[test]

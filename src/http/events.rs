@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::address::ClientAddress;
-use super::event_hub::{Newest, StreamPermit, Topic, VoucherEvent};
+use super::event_hub::{Newest, StreamPermit, Topic};
 use super::problem::Code;
 use super::schemas::Id;
 use super::vouchers::PathId;
@@ -39,22 +39,35 @@ const HEADERS: [(HeaderName, HeaderValue); 3] = [
     (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
 ];
 
-/// The `data` of an event, as the description has it.
+/// An event as a reader of the stream has it.
 #[derive(ToSchema)]
-#[serde(untagged)]
 #[allow(dead_code)] // only described
-enum EventData {
-    /// Of `event: voucher`.
-    Voucher(VoucherEvent<'static>),
-    /// Of `event: time`.
-    Time(TimeEvent),
+struct StreamEvent {
+    event: EventName,
+    /// JSON: a `VoucherEvent` or a `TimeEvent`.
+    #[schema(content_media_type = "application/json")]
+    data: String,
+    /// Of the first event: how many milliseconds after the stream's end another one is to be opened.
+    #[schema(value_type = i32, minimum = 1000, maximum = 3999, required = false)]
+    retry: Option<u32>,
+}
+
+/// What an event tells of.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[allow(dead_code)] // only described
+enum EventName {
+    /// A voucher: `data` is a `VoucherEvent`.
+    Voucher,
+    /// The time: `data` is a `TimeEvent`.
+    Time,
 }
 
 /// What time it is by the clock that sales go by.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code)] // only described
-struct TimeEvent {
+pub(super) struct TimeEvent {
     now: DateTime<Utc>,
 }
 
@@ -118,8 +131,8 @@ async fn stream(app: &App, client: ClientAddress, topic: Topic) -> Result<Respon
 /// silence comes the time. The stream ends when the server stops; `retry` says when to open another one.
 #[utoipa::path(get, path = "/api/events", tag = "events", operation_id = "watch_vouchers",
     responses(
-        (status = 200, content_type = "text/event-stream", body = EventData,
-            description = "events, until the client leaves; the schema is that of each `data`"),
+        (status = 200, content_type = "text/event-stream", body = StreamEvent,
+            description = "events, until the client leaves; the schema is that of each event"),
         (status = 503, description = "`unavailable`, with `Retry-After`: also when there are as many \
             streams, in all or of one address, as there may be"),
     ))]
@@ -133,8 +146,8 @@ pub async fn of_all(State(app): State<App>, client: ClientAddress) -> Result<Res
 #[utoipa::path(get, path = "/api/vouchers/{id}/events", tag = "events", operation_id = "watch_voucher",
     params(("id" = Id, Path, description = "the voucher")),
     responses(
-        (status = 200, content_type = "text/event-stream", body = EventData,
-            description = "events, until the client leaves; the schema is that of each `data`"),
+        (status = 200, content_type = "text/event-stream", body = StreamEvent,
+            description = "events, until the client leaves; the schema is that of each event"),
         (status = 404, description = "`voucher_not_found`"),
         (status = 422, description = "`invalid_request`: the id is not a number"),
         (status = 503, description = "`unavailable`, with `Retry-After`: also when there are as many \

@@ -13,9 +13,12 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{Content, HeaderBuilder, Ref, RefOr, Response};
 use utoipa::{Modify, OpenApi, ToSchema};
 
+use super::event_hub::VoucherEvent;
+use super::events::TimeEvent;
 use super::schemas::{Id, Limit, ProblemCode};
 use super::{audits, events, nodes, operations, orders, payments, sessions};
 use super::{voucher_orders, vouchers};
+use crate::model::OrderStatus;
 
 /// Where the description is.
 pub(super) const PATH: &str = "/api/openapi.json";
@@ -59,7 +62,7 @@ pub(super) const PATH: &str = "/api/openapi.json";
         operations::metrics,
         nodes::list,
     ),
-    components(schemas(Problem, Id, Limit, ProblemCode)),
+    components(schemas(Problem, Id, Limit, ProblemCode, VoucherEvent<'static>, TimeEvent)),
     modifiers(&TokenScheme, &OptionalBody, &Problems, &Headers)
 )]
 pub struct ApiDoc;
@@ -98,6 +101,15 @@ struct Problem {
     /// With `sale_not_started`: when it will begin.
     #[schema(value_type = DateTime<Utc>, required = false)]
     begin_time: Option<DateTime<Utc>>,
+    /// With `order_state`: the state of the order.
+    #[schema(value_type = OrderStatus, required = false)]
+    order_status: Option<OrderStatus>,
+    /// With `order_ambiguous`: the vouchers whose orders have the id.
+    #[schema(value_type = Vec<Id>, required = false)]
+    voucher_ids: Option<Vec<String>>,
+    /// As in `X-Request-Id`: the name of the request in the server's log.
+    #[schema(min_length = 1, max_length = 128)]
+    request_id: String,
 }
 
 fn described(document: &mut utoipa::openapi::OpenApi) -> impl Iterator<Item = &mut Operation> {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, LINK, LOCATION};
+use axum::http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, DATE, LINK, LOCATION};
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderValue, Method};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, patch, post};
@@ -27,6 +27,12 @@ use crate::telemetry;
 
 /// How long a browser may remember what a page of another origin may do.
 const PREFLIGHT_FOR: Duration = Duration::from_secs(3600);
+/// Headers that a traced page adds to each of its requests (W3C Trace Context and Baggage).
+const TRACE_HEADERS: [HeaderName; 3] = [
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+    HeaderName::from_static("baggage"),
+];
 
 /// The API, as it is served.
 pub fn router(app: App) -> Router {
@@ -114,8 +120,13 @@ fn cross_origin(origins: Vec<HeaderValue>) -> CorsLayer {
     CorsLayer::new()
         .allow_origin(origins)
         .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE])
-        .allow_headers([AUTHORIZATION, CONTENT_TYPE, X_REQUEST_ID])
-        .expose_headers([LOCATION, LINK, RETRY_AFTER, WWW_AUTHENTICATE, X_REQUEST_ID])
+        .allow_headers(
+            [AUTHORIZATION, CONTENT_TYPE, X_REQUEST_ID]
+                .into_iter()
+                .chain(TRACE_HEADERS)
+                .collect::<Vec<_>>(),
+        )
+        .expose_headers([DATE, LOCATION, LINK, RETRY_AFTER, WWW_AUTHENTICATE, X_REQUEST_ID])
         .max_age(PREFLIGHT_FOR)
 }
 

@@ -80,22 +80,23 @@ named!(Limit, "Limit", {
 
 named!(Phone, "Phone", {
     let description = "Eleven digits of mainland China, or a plus sign and 7 to 15 digits (E.164).";
-    text(r"^(?:1[0-9]{10}|\+[0-9]{7,15})$", "13800138000", description)
+    text(r"^(?:1[3-9][0-9]{9}|\+[0-9]{7,15})$", "13800138000", description)
 });
 
 named!(LoginCode, "LoginCode", text("^[0-9]{6}$", "123456", "Six digits."));
 
 named!(Title, "Title", {
     // No control character, and not white space alone; `\s` means something else in each language.
-    let pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\u0000-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000][^\u0000-\u001f\u007f-\u009f]*$";
-    let description = "The name of the voucher: not white space alone, no control character.";
+    let pattern = r"^[^\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]*[^\u0000-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff][^\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]*$";
+    let description = "The name of the voucher: not white space alone, no control, zero-width or direction-changing \
+        character.";
     text(pattern, "100 yuan for 80", description).min_length(Some(1)).max_length(Some(200))
 });
 
 named!(Subtitle, "Subtitle", {
-    value(Type::String, "A second line: no control character.")
+    value(Type::String, "A second line: no control, zero-width or direction-changing character.")
         .max_length(Some(200))
-        .pattern(Some(r"^[^\u0000-\u001f\u007f-\u009f]*$"))
+        .pattern(Some(r"^[^\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]*$"))
 });
 
 named!(Terms, "Terms", {
@@ -106,6 +107,8 @@ named!(Terms, "Terms", {
 
 named!(Amount, "Amount", {
     let amount = value(Type::Integer, "In the currency's smallest unit.").minimum(Some(0));
+    // Without a format, generated clients in Go and Java take 32 bits.
+    let amount = amount.format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)));
     amount.maximum(Some(MAX_AMOUNT)).examples([8000])
 });
 

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use axum::response::Response;
@@ -16,10 +16,12 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use ipnet::IpNet;
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_io_timeout::TimeoutStream;
+use tokio_util::io::InspectReader;
 use tower::{Service, ServiceExt};
 
 use super::address::{Peer, is_trusted};
@@ -49,6 +51,8 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(20);
 /// Bytes that a connection may buffer. It bounds the memory of many connections, and the size of a
 /// request's head.
 const MAX_BUFFER_BYTES: usize = 32 * 1024;
+/// How a connection begins on which a balancer speaks version 1 or 2 of the PROXY protocol.
+const PROXY_PROTOCOL: [&[u8]; 2] = [b"PROXY ", b"\r\n\r\n\0\r\nQUIT\n"];
 
 /// Bounds of a server.
 #[derive(Debug, Clone)]
@@ -161,7 +165,7 @@ pub async fn serve<S>(
         let idle = limits.idle_of(peer.ip(), is_crowded);
         http.header_read_timeout(if is_reserved { RESERVED_HEAD } else { idle });
         http.keep_alive(!is_reserved);
-        let stream = Box::pin(with_time_outs(stream));
+        let stream = Box::pin(watched(with_time_outs(stream), peer.ip()));
         let connection =
             http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         let connection = graceful.watch(connection);
@@ -178,6 +182,30 @@ pub async fn serve<S>(
     drop(listener);
     if tokio::time::timeout(DRAIN_WITHIN, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests that were not answered in time were dropped");
+    }
+}
+
+/// `stream`, whose first bytes are looked at.
+fn watched<S: AsyncRead + AsyncWrite>(stream: S, peer: IpAddr) -> impl AsyncRead + AsyncWrite {
+    let mut is_first = true;
+    InspectReader::new(stream, move |bytes: &[u8]| {
+        if std::mem::take(&mut is_first) {
+            look_for_proxy_protocol(peer, bytes);
+        }
+    })
+}
+
+/// A request after the head of the PROXY protocol is refused as malformed, which tells nobody why: the log says it once.
+fn look_for_proxy_protocol(peer: IpAddr, first: &[u8]) {
+    static ONCE: Once = Once::new();
+    if PROXY_PROTOCOL.iter().any(|start| first.starts_with(start)) {
+        ONCE.call_once(|| {
+            tracing::warn!(
+                %peer,
+                "a connection begins with the PROXY protocol, which is not understood: let the balancer send \
+                 X-Forwarded-For instead, and name its network in SECKILL_TRUSTED_PROXIES (said once)"
+            );
+        });
     }
 }
 

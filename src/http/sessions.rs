@@ -17,7 +17,7 @@ use super::schemas::{LoginCode, Phone};
 use super::tokens::SESSION_LASTS;
 use super::{ApiError, App};
 use crate::model::{User, UserId, normalized_phone};
-use crate::store::login_codes::{self, Check, LoginCodes};
+use crate::store::login_codes::{Check, LoginCodes};
 use crate::store::login_limits::{self, Counted, Rate, UsedUp};
 use crate::store::{LoginLimits, revocations, users};
 use crate::telemetry;
@@ -34,7 +34,7 @@ pub struct LoginCodeBody {
 /// A login code is on its way.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LoginCodeSent {
-    /// How long the code is good.
+    /// How long the code is good. Asking again sends the same code, and does not lengthen its time.
     #[schema(minimum = 1, example = 120)]
     pub expires_in_s: u64,
 }
@@ -84,9 +84,12 @@ pub struct SessionCreated {
     pub user: UserBody,
 }
 
+/// What is said of any other text. A number of the United States also has 11 digits and begins with 1.
+const PHONE_RULE: &str = "phone must be a Chinese mobile number (11 digits, the first two 13 to 19) or have a plus sign \
+     and the country code (E.164)";
+
 fn phone_of(text: &str) -> Result<String, ApiError> {
-    let wrong =
-        || ApiError::invalid("phone must have 11 digits and begin with 1, or be in E.164 form");
+    let wrong = || ApiError::invalid(PHONE_RULE);
     normalized_phone(text).ok_or_else(wrong)
 }
 
@@ -124,7 +127,7 @@ fn limits_of_address((of_one, of_network): (Rate, Rate), address: ClientAddress)
 #[utoipa::path(post, path = "/api/login-codes", tag = "sessions", request_body = LoginCodeBody,
     responses(
         (status = 202, body = LoginCodeSent,
-            description = "the code is on its way; it is good for two minutes, once"),
+            description = "the code is on its way; it is good for two minutes from the first request on, once"),
         (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
         (status = 429, description = "`too_many_requests`, with `Retry-After`"),
@@ -147,13 +150,13 @@ pub async fn send_code(
     }
     // The thread's generator is a cryptographic one, seeded by the operating system.
     let fresh = format!("{:06}", rand::rng().random_range(0..1_000_000));
-    let code = codes(&app, &phone, &asker(address)).issue(&fresh).await?;
-    if let Err(error) = sms.send_login_code(&phone, &code).await {
+    let (code, left) = codes(&app, &phone, &asker(address)).issue(&fresh).await?;
+    let expires_in_s = left.as_millis().div_ceil(1000) as u64;
+    if let Err(error) = sms.send_login_code(&phone, &code, expires_in_s).await {
         let error = format!("the SMS gateway did not take a login code: {error}");
         return Err(ApiError::unavailable().caused_by(Level::ERROR, error));
     }
-    let sent = LoginCodeSent { expires_in_s: login_codes::CODE_TTL.as_secs() };
-    Ok((StatusCode::ACCEPTED, Json(sent)))
+    Ok((StatusCode::ACCEPTED, Json(LoginCodeSent { expires_in_s })))
 }
 
 fn codes<'a>(app: &'a App, phone: &'a str, address: &'a str) -> LoginCodes<'a> {

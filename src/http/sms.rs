@@ -6,13 +6,18 @@ use serde_json::json;
 
 use super::webhook::{TRIES, Webhook};
 use crate::model::SharedClock;
-use crate::store::login_codes::CODE_TTL;
 
 /// Sends text messages.
 #[async_trait]
 pub trait SmsGateway: Send + Sync + std::fmt::Debug {
-    /// Sends a login code. The error says in words, for the log, why the gateway did not take it.
-    async fn send_login_code(&self, phone: &str, code: &str) -> Result<(), String>;
+    /// Sends a login code that is good for `expires_in_s`. The error says in words, for the log, why the gateway did not
+    /// take it.
+    async fn send_login_code(
+        &self,
+        phone: &str,
+        code: &str,
+        expires_in_s: u64,
+    ) -> Result<(), String>;
 }
 
 /// Stands in for a gateway: the code appears in the log.
@@ -21,7 +26,7 @@ pub struct LogSms;
 
 #[async_trait]
 impl SmsGateway for LogSms {
-    async fn send_login_code(&self, phone: &str, code: &str) -> Result<(), String> {
+    async fn send_login_code(&self, phone: &str, code: &str, _: u64) -> Result<(), String> {
         tracing::info!(phone, code, "login code (a log line stands in for the SMS gateway)");
         Ok(())
     }
@@ -43,8 +48,13 @@ impl WebhookSms {
 
 #[async_trait]
 impl SmsGateway for WebhookSms {
-    async fn send_login_code(&self, phone: &str, code: &str) -> Result<(), String> {
-        let message = json!({ "phone": phone, "code": code, "expires_in_s": CODE_TTL.as_secs() });
+    async fn send_login_code(
+        &self,
+        phone: &str,
+        code: &str,
+        expires_in_s: u64,
+    ) -> Result<(), String> {
+        let message = json!({ "phone": phone, "code": code, "expires_in_s": expires_in_s });
         self.0.send(&message, TRIES).await.map(|_| ())
     }
 }

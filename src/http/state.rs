@@ -17,7 +17,7 @@ use super::sms::SmsGateway;
 use super::tokens::Tokens;
 use super::voucher_pages::VoucherPages;
 use super::webhook::SigningKey;
-use crate::model::{BucketRate, SharedClock};
+use crate::model::{BucketRate, Currency, SharedClock};
 use crate::orders::Orders;
 use crate::purchase::Purchases;
 use crate::store::nodes::ConnectedNode;
@@ -79,6 +79,7 @@ pub struct AppParts {
     pub event_streams: StreamLimits,
     /// How often one address may show no good token.
     pub address_rate: BucketRate,
+    pub currency: Currency,
 }
 
 /// Answers that serve many requests, and permits for those that ask a store.

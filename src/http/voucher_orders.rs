@@ -1,6 +1,6 @@
 //! The orders of a voucher, for administrators: as JSON page by page, or all of them as CSV.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use axum::Json;
 use axum::body::{Body, Bytes};
@@ -19,7 +19,7 @@ use super::schemas::{Id, Limit};
 use super::voucher_pages::{FIRST_PAGE, next_page};
 use super::vouchers::{Page, PathId};
 use super::{ApiError, App};
-use crate::model::{OrderId, OrderStatus, VoucherId};
+use crate::model::{Currency, OrderId, OrderStatus, VoucherId};
 use crate::store::orders::{self, OrderAndPhone};
 use crate::store::{Database, StoreError};
 
@@ -98,7 +98,7 @@ pub async fn list(
         return Err(ApiError::new(Code::VoucherNotFound));
     }
     if wants_csv(&headers) {
-        return Ok(csv(app.database.clone(), Some(voucher), status));
+        return Ok(csv(&app, voucher, status));
     }
     let pool = app.database.pool();
     let found = orders::list(pool, Some(voucher), status, page.before, page.limit).await?;
@@ -123,62 +123,64 @@ fn wants_csv(headers: &HeaderMap) -> bool {
 
 /// All orders as CSV, read as fast as the client takes them: nothing of the database is held while it is
 /// slow. Where the database fails half-way, the connection ends without an end of the body.
-fn csv(database: Database, voucher: Option<VoucherId>, status: Option<OrderStatus>) -> Response {
+fn csv(app: &App, voucher: VoucherId, status: Option<OrderStatus>) -> Response {
+    let app = app.clone();
     let body = unfold(Some(None), move |next| {
-        let database = database.clone();
+        let app = app.clone();
         async move {
-            let before = next?;
-            let read = csv_page(&database, voucher, status, before).await;
+            let (before, wanted) = (next?, (Some(voucher), status));
+            let read = csv_page(&app.database, &app.currency, wanted, before).await;
             Some(match read {
                 Ok((text, last)) => (Ok(text), last.map(Some)),
                 Err(error) => (Err(error), None),
             })
         }
     });
-    let name = voucher.map_or_else(|| "orders".to_owned(), |id| format!("orders-of-{id}"));
     let headers = [
         (header::CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()),
-        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}.csv\"")),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"orders-of-{voucher}.csv\"")),
         (header::CACHE_CONTROL, "no-store".to_owned()),
     ];
     (headers, Body::from_stream(body)).into_response()
 }
 
-/// The orders before `before` as lines of CSV, and the last of them where there may be more. The first lines
-/// are headed.
+/// The orders before `before` as lines of CSV, of a voucher or in a state where one is wanted, and the last of them where
+/// there may be more. The first lines are headed.
 ///
 /// # Errors
 /// When the database does not answer.
 pub async fn csv_page(
     database: &Database,
-    voucher: Option<VoucherId>,
-    status: Option<OrderStatus>,
+    currency: &Currency,
+    (voucher, status): (Option<VoucherId>, Option<OrderStatus>),
     before: Option<OrderId>,
 ) -> Result<(Bytes, Option<OrderId>), StoreError> {
     let found = orders::list(database.pool(), voucher, status, before, CSV_PAGE).await?;
     let mut text = if before.is_none() { CSV_HEAD.to_owned() } else { String::new() };
     for order in &found {
-        push_line(&mut text, order);
+        push_line(&mut text, order, currency);
     }
     let is_full = found.len() == CSV_PAGE as usize;
     let last = found.last().filter(|_| is_full).map(|(order, _)| order.id);
     Ok((text.into(), last))
 }
 
-/// Nothing in a line has to be quoted: numbers, words of ours, instants, and a phone in digits.
-fn push_line(text: &mut String, (order, phone): &OrderAndPhone) {
+/// Spreadsheets make numbers of digits, keep 15 of the 18 of an id, and drop the plus sign of a phone: so these are formulas whose
+/// value is a text, `="13800138000"`. All else is words of ours, instants and amounts, none of which has to be quoted.
+fn push_line(text: &mut String, (order, phone): &OrderAndPhone, currency: &Currency) {
+    let kept = |digits: &dyn Display| format!("\"=\"\"{digits}\"\"\"");
     let at = |instant: Option<DateTime<Utc>>| {
         instant.map_or_else(String::new, |at| at.to_rfc3339_opts(SecondsFormat::Micros, true))
     };
     let _ = writeln!(
         text,
         "{},{},{},{},{},{},{},{},{},{},{},{},{}",
-        order.id,
-        order.voucher_id,
-        order.user_id,
-        phone.as_deref().unwrap_or_default(),
+        kept(&order.id),
+        kept(&order.voucher_id),
+        kept(&order.user_id),
+        phone.as_ref().map_or_else(String::new, |phone| kept(phone)),
         order.status.as_str(),
-        order.amount,
+        currency.decimal(order.amount),
         at(Some(order.created_at)),
         at(order.pay_by),
         at(order.paid_at),

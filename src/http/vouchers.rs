@@ -66,7 +66,7 @@ impl<T> Page<T> {
 /// A voucher to put on sale.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct NewVoucherBody {
+pub struct VoucherCreationBody {
     /// The name of the voucher.
     #[schema(value_type = Title)]
     pub title: String,
@@ -100,7 +100,7 @@ pub struct NewVoucherBody {
     pub end_time: Option<DateTime<Utc>>,
 }
 
-impl NewVoucherBody {
+impl VoucherCreationBody {
     /// The voucher, with what was left out filled in; or what is wrong, in one sentence.
     pub fn complete(self, now: DateTime<Utc>) -> Result<NewVoucher, &'static str> {
         let begin_time = self.begin_time.and_then(kept).unwrap_or(now);
@@ -241,7 +241,7 @@ pub async fn find(
 
 /// Puts a voucher on sale.
 #[utoipa::path(post, path = "/api/vouchers", tag = "vouchers", operation_id = "create_voucher",
-    request_body = NewVoucherBody,
+    request_body = VoucherCreationBody,
     security(("token" = [])),
     responses(
         (status = 201, body = VoucherBody, description = "the voucher",
@@ -256,7 +256,7 @@ pub async fn find(
 pub async fn create(
     State(app): State<App>,
     _: AdminSession,
-    JsonBody(body): JsonBody<NewVoucherBody>,
+    JsonBody(body): JsonBody<VoucherCreationBody>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<VoucherBody>), ApiError> {
     let now = app.purchases.clock().now();
     let new = body.complete(now).map_err(ApiError::invalid)?;

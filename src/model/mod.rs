@@ -1,6 +1,7 @@
 //! Pure types of the domain: no I/O, no runtime, no framework.
 
 pub mod clock;
+mod currency;
 pub mod ids;
 pub mod order;
 pub mod outcome;
@@ -11,6 +12,7 @@ pub mod user;
 pub mod voucher;
 
 pub use clock::{Clock, ManualClock, SharedClock, SystemClock};
+pub use currency::Currency;
 pub use ids::{InvalidId, OrderId, UserId, VoucherId};
 pub use order::{Due, Order, OrderStatus};
 pub use outcome::{Outcome, Refusal};

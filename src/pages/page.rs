@@ -70,7 +70,8 @@ impl<T: Serialize> HtmlPage<'_, T> {
         let frame = TEXTS.of(self.language);
         let page = html! {
             (DOCTYPE)
-            html lang=(self.language.tag()) {
+            html lang=(self.language.tag()) data-currency=(site.currency)
+                data-decimals=(site.currency.decimals()) {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";

@@ -1,6 +1,7 @@
 //! What the pages of one server share.
 
 use super::assets::{Asset, Assets};
+use crate::model::Currency;
 
 /// A path, and its name in English and in Chinese.
 pub type NavigationEntry = (&'static str, [&'static str; 2]);
@@ -16,6 +17,8 @@ pub struct Site {
     pub(super) navigation: &'static [NavigationEntry],
     /// Where the shop is.
     pub(super) shop: &'static str,
+    /// Of prices.
+    pub(super) currency: Currency,
 }
 
 impl Default for Site {
@@ -32,7 +35,13 @@ impl Site {
         shop: &'static str,
         assets: &[Asset],
     ) -> Self {
-        Self { assets: Assets::with(assets), navigation, shop }
+        Self { assets: Assets::with(assets), navigation, shop, currency: Currency::default() }
+    }
+
+    /// The same pages, with prices in `currency`.
+    #[must_use]
+    pub fn in_currency(self, currency: Currency) -> Self {
+        Self { currency, ..self }
     }
 
     /// Where the asset of this name is.

@@ -182,7 +182,7 @@ const BROKEN_MONEY: &str = "
       from orders o
       left join payments p on p.order_id = o.id and p.voucher_id = o.voucher_id and p.status = 2
       where o.amount > 0 and o.status in (2, 3, 5, 6)
-        and ($1::bigint is null or o.voucher_id = $1)
+        and ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
       group by o.voucher_id, o.id, o.amount
       having count(p.number) <> 1 or sum(p.paid_amount) is distinct from o.amount
       union all
@@ -210,7 +210,7 @@ const BROKEN_MONEY: &str = "
              or (o.status = 3 and (r.status is not distinct from 2) <> (o.charged_back_at is not null))
              or (o.status in (2, 3) and r.status = 1)
              or (o.status = 2 and r.status = 2))
-        and ($1::bigint is null or o.voucher_id = $1)
+        and ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
       union all
       select r.voucher_id, r.order_id, 'refunds are not of the amount that was paid'
       from refunds r

@@ -43,16 +43,17 @@ pub enum Check {
 }
 
 impl LoginCodes<'_> {
-    /// The code that is to be sent to the phone: the one that is good already, so that nobody can void
-    /// another person's code by asking for one, or else `fresh`.
+    /// The code that is to be sent to the phone, and how long it is good: the one that is good already, so that nobody
+    /// can void another person's code by asking for one, or else `fresh`. Asking again does not lengthen its time.
     ///
     /// # Errors
     /// When Redis does not answer.
-    pub async fn issue(&self, fresh: &str) -> Result<String, StoreError> {
+    pub async fn issue(&self, fresh: &str) -> Result<(String, Duration), StoreError> {
         let ttl_ms = CODE_TTL.as_millis() as u64;
         let key = self.keys.login_code(self.phone);
         let call = ScriptCall::new(&ISSUE_CODE).key(key).arg(fresh).arg(ttl_ms).arg(self.address);
-        Ok(self.redis.invoke(&call).await?)
+        let (code, left_ms) = self.redis.invoke(&call).await?;
+        Ok((code, Duration::from_millis(left_ms)))
     }
 
     /// Compares `code` with the one kept for the phone, which stays. Wrong tries count against the address,

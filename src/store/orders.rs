@@ -141,6 +141,17 @@ pub async fn list_of_user(
 /// An order with its buyer's phone, for administrators. `None`: there is no such user.
 pub type OrderAndPhone = (Order, Option<String>);
 
+/// The statement that lists orders which fulfil a condition.
+macro_rules! list_where {
+    ($condition:literal) => {
+        concat!(
+            "select o.*, u.phone from orders o left join users u on u.id = o.user_id where o.id < $2 and ",
+            $condition,
+            " order by o.id desc limit $4"
+        )
+    };
+}
+
 /// Up to `limit` orders with ids below `before`, newest first: of `voucher`, or of all; in `status`, or in any.
 pub async fn list(
     pool: &PgPool,
@@ -149,22 +160,20 @@ pub async fn list(
     before: Option<OrderId>,
     limit: i64,
 ) -> Result<Vec<OrderAndPhone>, StoreError> {
-    let query = if voucher.is_some() {
-        // `id > 0`: see the index orders_of_voucher.
-        sqlx::query(
-            "select o.*, u.phone from orders o left join users u on u.id = o.user_id
-             where o.voucher_id = $1 and o.id > 0 and o.id < $2 and ($3::smallint is null or o.status = $3)
-             order by o.id desc
-             limit $4",
-        )
-    } else {
-        sqlx::query(
-            "select o.*, u.phone from orders o left join users u on u.id = o.user_id
-             where $1::bigint is null and o.id < $2 and ($3::smallint is null or o.status = $3)
-             order by o.id desc
-             limit $4",
-        )
-    };
+    // `id > 0` and `status <> 2` stand for the indexes orders_of_voucher and orders_of_rare_status.
+    let is_rare = status.is_some_and(|status| status != OrderStatus::Paid);
+    let query = sqlx::query(match (voucher.is_some(), is_rare) {
+        (true, false) => {
+            list_where!(
+                "o.voucher_id = $1 and o.id > 0 and ($3::smallint is null or o.status = $3)"
+            )
+        }
+        (true, true) => list_where!("o.voucher_id = $1 and o.status = $3 and o.status <> 2"),
+        (false, false) => {
+            list_where!("$1::bigint is null and ($3::smallint is null or o.status = $3)")
+        }
+        (false, true) => list_where!("$1::bigint is null and o.status = $3 and o.status <> 2"),
+    });
     let query = query
         .bind(voucher.map(VoucherId::get))
         .bind(before.map_or(i64::MAX, OrderId::get))

@@ -134,6 +134,13 @@ pub struct VoucherChange {
     pub paused: Option<bool>,
 }
 
+/// Whether nobody sees `c`, or it turns what stands around it: two titles that differ in such characters look alike.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
 impl VoucherChange {
     /// Checks it as the database does, and says in one sentence what is wrong.
     pub fn check(&self) -> Result<(), &'static str> {
@@ -158,11 +165,15 @@ impl VoucherChange {
         let holds = |text: &Option<String>, is_wrong: fn(char) -> bool| {
             text.as_ref().is_some_and(|text| text.contains(is_wrong))
         };
-        if holds(&self.title, char::is_control) {
-            return Err("title must not contain a control character");
+        if holds(&self.title, is_unseen) {
+            return Err(
+                "title must not contain a control, zero-width or direction-changing character",
+            );
         }
-        if holds(&self.subtitle, char::is_control) {
-            return Err("subtitle must not contain a control character");
+        if holds(&self.subtitle, is_unseen) {
+            return Err(
+                "subtitle must not contain a control, zero-width or direction-changing character",
+            );
         }
         if holds(&self.terms, |c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
             return Err("terms must not contain a control character but line breaks and tabs");

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use testkit::shop::api_client::Api;
+use testkit::shop::api_client::{Api, DOCUMENT};
 use testkit::shop::world::{World, midnight};
 use testkit::wait::{eventually, must};
 
@@ -59,6 +59,13 @@ impl Listener {
         }
     }
 
+    /// The next event as its reader has it.
+    async fn event(&mut self) -> Value {
+        let lines = self.lines().await.expect("the stream has ended");
+        let fields = lines.lines().map(|line| line.split_once(": ").unwrap());
+        fields.map(|(name, value)| (name.to_owned(), Value::from(value))).collect()
+    }
+
     /// The next voucher.
     async fn voucher(&mut self) -> Value {
         loop {
@@ -79,6 +86,41 @@ impl Listener {
                 return voucher;
             }
         }
+    }
+}
+
+/// Generated clients, and tools that hold streams against the description, read an event as `{event, data, retry}`.
+#[tokio::test]
+async fn an_event_is_as_the_description_says() {
+    let api = Api::new().await;
+    let id = api.world.voucher(5).await.id;
+    let schemas = &DOCUMENT["components"]["schemas"];
+    let has_all = |schema: &Value, value: &Value| {
+        let whole = std::slice::from_ref(schema);
+        let parts = schema["allOf"].as_array().map_or(whole, Vec::as_slice);
+        let required = parts.iter().flat_map(|part| part["required"].as_array().unwrap());
+        let is_described = |name| parts.iter().any(|part| part["properties"].get(name).is_some());
+        required.into_iter().all(|name| value.get(name.as_str().unwrap()).is_some())
+            && value.as_object().unwrap().keys().all(is_described)
+    };
+    for (path, operation) in [
+        ("/api/events".to_owned(), "/api/events"),
+        (format!("/api/vouchers/{id}/events"), "/api/vouchers/{id}/events"),
+    ] {
+        let answers = &DOCUMENT["paths"][operation]["get"]["responses"]["200"]["content"];
+        let schema = answers["text/event-stream"]["schema"]["$ref"].as_str().unwrap();
+        let schema = DOCUMENT.pointer(schema.strip_prefix('#').unwrap()).unwrap();
+        let response = api.request("GET", &path).send().await.unwrap();
+        let mut listener = Listener { response, unread: String::new(), time: Value::Null };
+        for (name, described) in [("time", "TimeEvent"), ("voucher", "VoucherEvent")] {
+            let event = listener.event().await;
+            assert!(has_all(schema, &event), "{schema}: {event}");
+            assert_eq!(event["event"], name);
+            let data = serde_json::from_str(event["data"].as_str().unwrap()).unwrap();
+            assert!(has_all(&schemas[described], &data), "{}: {data}", schemas[described]);
+        }
+        let names = DOCUMENT.pointer("/components/schemas/EventName/enum").unwrap();
+        assert_eq!(names, &serde_json::json!(["voucher", "time"]));
     }
 }
 

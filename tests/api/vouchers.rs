@@ -212,6 +212,26 @@ async fn an_administrator_changes_a_voucher_and_what_is_not_named_stays() {
     assert!(api.world.audit().await.holds);
 }
 
+/// At the bound of what nobody sees.
+#[tokio::test]
+async fn what_people_can_see_may_stand_in_a_title() {
+    let api = Api::new().await;
+    let token = api.world.admin_token(1).await;
+    for seen in [
+        "a\u{200a}b",
+        "a\u{2010}b",
+        "a\u{202f}b",
+        "a\u{205f}b",
+        "a\u{2070}b",
+        "a\u{fefe}b",
+        "券\u{fe0f}",
+    ] {
+        let body = json!({ "title": seen, "subtitle": seen, "stock": 1 });
+        let creating = api.request("POST", "/api/vouchers").bearer_auth(&token).json(&body);
+        assert_eq!(api.send(creating).await.is(201).text_of("title"), seen);
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_sold_is_refused() {
     let api = Api::new().await;
@@ -232,6 +252,14 @@ async fn what_cannot_be_sold_is_refused() {
         with("title", json!("a\nb")),
         with("title", json!("a\u{7f}b")),
         with("title", json!("a\u{9f}b")),
+        with("title", json!("a\u{200b}b")),
+        with("title", json!("a\u{200f}b")),
+        with("title", json!("a\u{202a}b")),
+        with("title", json!("a\u{202e}b")),
+        with("title", json!("a\u{2060}b")),
+        with("title", json!("a\u{206f}b")),
+        with("title", json!("a\u{feff}b")),
+        with("subtitle", json!("a\u{200b}b")),
         with("subtitle", json!("a\tb")),
         with("terms", json!("a\u{b}b")),
         with("title", json!(5)),

@@ -169,11 +169,37 @@ async fn a_voucher_is_edited_paused_and_restocked_and_every_server_sells_by_it()
     assert!(audit.holds && audit.initial_stock == 2 && audit.stock == 0, "{audit:?}");
 }
 
+/// A hyphen begins a title as well as any other character.
+#[tokio::test]
+async fn a_title_may_begin_with_a_hyphen() {
+    let program = Program::on(&World::new().await);
+    for title in ["-1", "-50% today", "-"] {
+        program.says(&["voucher", "add", "--title", title, "--stock", "1"]).await;
+        program.says(&["voucher", "add", &format!("--title={title}"), "--stock", "1"]).await;
+    }
+    let listed = program.says(&["voucher", "list"]).await;
+    assert_eq!(listed.matches("-50% today").count(), 2, "{listed}");
+}
+
 #[tokio::test]
 async fn what_cannot_be_sold_is_refused_before_anything_starts() {
     let program = Program::alone();
     let long = "x".repeat(201);
-    let wrong: [(&[&str], &str); 6] = [
+    let wrong: [(&[&str], &str); 14] = [
+        (&["--title", "a\u{200b}b", "--stock", "1"], "zero-width"),
+        (&["--title", "a\u{202e}b", "--stock", "1"], "direction-changing"),
+        (&["--title", "t", "--subtitle", "\u{feff}b", "--stock", "1"], "subtitle"),
+        (&["--title", "--stock", "1"], "unexpected argument"),
+        (&["--stock", "1", "--title", "--terms"], "a text is missing before this flag"),
+        (
+            &["--title", "t", "--stock", "1", "--begin", "2026-11-11T00:00:00"],
+            "no time zone: write 2026-11-11T00:00:00+08:00, or 2026-11-11T00:00:00Z for UTC",
+        ),
+        (
+            &["--title", "t", "--stock", "1", "--end", "2026-11-11"],
+            "write 2026-11-11T00:00:00+08:00",
+        ),
+        (&["--title", "t", "--stock", "1", "--begin", "soon"], "like 2026-11-11T00:00:00+08:00"),
         (&["--title", "", "--stock", "1"], "title"),
         (&["--title", &long, "--stock", "1"], "title"),
         (&["--title", "t", "--stock", "-1"], "stock must not be negative"),
@@ -239,6 +265,9 @@ async fn tokens_for_plans_of_hm_dianping_are_bare_and_one_a_line() {
     api.world.at_present().await;
     let program = Program::on(&api.world);
     let file = program.file("tokens.txt");
+    // A file that everybody may read is its owner's alone from now on.
+    std::fs::write(&file, "").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     let tokens = ["tokens", "--users", "3", "--out", file.to_str().unwrap(), "--format"];
     program.says(&[&tokens[..], &["hmdp"]].concat()).await;
     let text = std::fs::read_to_string(&file).unwrap();
@@ -337,6 +366,33 @@ async fn an_output_that_takes_nothing_is_told_and_is_no_panic() {
         let child = command.spawn().unwrap().wait_with_output();
         let ran = Ran::from(tokio::time::timeout(PATIENCE, child).await.unwrap().unwrap());
         ran.refused(1, "cannot write to standard output");
+    }
+}
+
+/// As of any program in a pipe: `seckill voucher list | head -1` says nothing of it, and is no panic.
+#[tokio::test]
+async fn a_reader_who_has_enough_ends_the_program_without_a_word() {
+    let world = World::new().await;
+    let program = Program::on(&world);
+    for arguments in [
+        vec!["voucher", "list"],
+        vec!["audit", "--json", "-"],
+        vec!["orders", "export"],
+        vec!["doctor"],
+        // It speaks on standard error.
+        vec!["demo", "--stock", "1", "--users", "1"],
+    ] {
+        let mut command = program.command(&arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let is_demo = arguments[0] == "demo";
+        if is_demo {
+            drop(child.stderr.take());
+        }
+        let ended =
+            tokio::time::timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!((ended.status.code(), said.as_str()), (Some(141), ""), "{arguments:?}");
     }
 }
 

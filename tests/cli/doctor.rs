@@ -1,7 +1,7 @@
 //! `seckill doctor`: what is wrong with the surroundings is told before a sale tells it.
 
 use faults::RedisNode;
-use sqlx::{AssertSqlSafe, Executor};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use url::Url;
 
 use crate::database::pooler::pgbouncer::PgBouncer;
@@ -59,6 +59,7 @@ async fn what_is_fine_and_what_is_in_danger_has_a_line_each() {
         ("PostgreSQL isolation", "read committed"),
         ("PostgreSQL connections", "takes 14"),
         ("PostgreSQL rights", "all that serve needs"),
+        ("oldest transaction", ""),
         ("migrations", "all applied"),
         ("clock", "give or take"),
         ("Redis ", ""),
@@ -69,7 +70,7 @@ async fn what_is_fine_and_what_is_in_danger_has_a_line_each() {
     ] {
         says(&ran, "ok", about, words);
     }
-    says(&ran, "note", "PostgreSQL TLS", "sslmode=verify-full");
+    says(&ran, "ok", "PostgreSQL TLS", "on this machine");
     let locks: Vec<String> = world
         .redis
         .query(redis::cmd("KEYS").arg(format!("{}*", world.keys.prefix())))
@@ -77,6 +78,23 @@ async fn what_is_fine_and_what_is_in_danger_has_a_line_each() {
         .unwrap();
     // The counter of a day that is long over ends by itself.
     assert!(locks.iter().all(|key| key.ends_with("icr:order:1970:01:01")), "{locks:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_transaction_and_the_free_disk_have_a_line() {
+    let world = World::new().await;
+    let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
+    holder.execute("begin; select from seckill_vouchers").await.unwrap();
+    let pid: i32 =
+        sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut holder).await.unwrap();
+    let ran = healthy(&world, &world.database_url).run(&["doctor"]).await;
+    says(&ran, "ok", "oldest transaction", &format!("(process {pid})"));
+    says(&ran, "", "PostgreSQL disk", "GiB are free of ");
+    // A role that may see neither.
+    let url = role(&world, SERVES).await;
+    let ran = healthy(&world, &url).run(&["doctor"]).await;
+    says(&ran, "ok", "oldest transaction", "that this role may see");
+    assert!(!ran.stdout.contains("PostgreSQL disk"), "{ran:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

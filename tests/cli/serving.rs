@@ -16,6 +16,7 @@ use tokio::process::{Child, Command};
 use testkit::closed_port::ClosedPort;
 use testkit::processes::{Node, place, seckill};
 use testkit::program::Program;
+use testkit::raw_http::Raw;
 use testkit::shop::api_client::Api;
 use testkit::shop::world::World;
 use testkit::wait::PATIENCE;
@@ -59,6 +60,7 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
         .with("SECKILL_BURST", "100")
         .with("SECKILL_BUYER_RATE", "off")
         .with("SECKILL_CONNECTIONS_PER_ADDRESS", "100")
+        .with("SECKILL_CURRENCY", "JPY")
         .with("SECKILL_DRAIN_DELAY", "10ms")
         .with("SECKILL_KEEP_ALIVE", "1m")
         .with("SECKILL_KEY_PREFIX", "shop1:")
@@ -88,6 +90,8 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
     let address = line.strip_prefix("listening on http://").unwrap().parse().unwrap();
     let api = Api::at(world, address);
     api.get("/readyz").await.is(200);
+    let board = api.get("/board").await.text;
+    assert!(board.contains(r#"data-currency="JPY" data-decimals="0""#), "{board}");
     let taken = program.run(&["serve", "--listen", &address.to_string()]).await;
     taken.refused(1, "cannot listen at");
     kill(Pid::from_raw(i32::try_from(server.id().unwrap()).unwrap()), Signal::SIGTERM).unwrap();
@@ -237,4 +241,65 @@ async fn a_log_in_json_names_the_request_that_failed() {
     assert!(failed["timestamp"].is_string());
     let warned = lines.iter().find(|line| line["level"] == "WARN").expect(&log);
     assert!(warned["message"].as_str().unwrap().contains("built without traces"), "{warned}");
+}
+
+/// What its surroundings do, and it cannot follow, it says once: else all customers of a balancer share one limit, and nobody
+/// knows why.
+#[tokio::test]
+async fn surroundings_that_it_cannot_follow_are_said_once_in_the_log() {
+    let program = Program::on(&World::new().await)
+        .with("SECKILL_TRUSTED_PROXIES", "127.0.0.1")
+        .with("SECKILL_SMS", "http")
+        .with("SECKILL_SMS_URL", "http://127.0.0.1:1/")
+        .with("SECKILL_SMS_SECRET", "a secret of the gateway")
+        .with("HTTPS_PROXY", "http://proxy.example:3128");
+    let server = Serving::start(&program).await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = format!("http://{}/api/events", server.address);
+    for hops in ["192.0.2.1:80", "[2001:db8::1]:80", "unknown", "192.0.2.1, _hidden"] {
+        let answer = client.get(&url).header("x-forwarded-for", hops).send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{hops}");
+    }
+    let heads: [&[u8]; 5] = [
+        b"PROXY TCP4 192.0.2.1 192.0.2.2 567 80\r\nGET /healthz HTTP/1.1\r\nhost: s\r\n\r\n",
+        b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x01\xc0\0\x02\x02\x02\x37\0\x50GET /healthz HTTP/1.1\r\n\r\n",
+        b"\r\n\r\nGET /healthz HTTP/1.1\r\nhost: s\r\n\r\n",
+        b"PROXYING /healthz HTTP/1.1\r\nhost: s\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nhost: PROXY \r\n\r\n",
+    ];
+    for (head, status) in heads.into_iter().zip([400, 400, 200, 405, 200]) {
+        let mut raw = Raw::connect(server.address).await;
+        raw.send(head).await;
+        assert_eq!(raw.answer().await.unwrap().status, status, "{head:?}");
+    }
+    let log = server.stop().await;
+    let said = |words: &str| log.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(said("hop=\"unknown\""), 1, "{log}");
+    assert_eq!(said("X-Forwarded-For from a trusted proxy is no address"), 1, "{log}");
+    assert_eq!(said("begins with the PROXY protocol"), 1, "{log}");
+    assert_eq!(said("HTTPS_PROXY is set and not used"), 1, "{log}");
+}
+
+/// The check of the image asks where the server listens, whatever `SECKILL_LISTEN` says.
+#[tokio::test]
+async fn the_health_check_of_the_image_follows_the_address() {
+    let dockerfile = include_str!("../../Dockerfile").replace("\\\n", "");
+    let check = dockerfile.lines().find(|line| line.starts_with("HEALTHCHECK")).unwrap();
+    let check: Vec<String> = serde_json::from_str(check.split_once("CMD ").unwrap().1).unwrap();
+    let is_healthy = async |listen: &str| {
+        let mut command = Command::new(&check[0]);
+        let run = command.args(&check[1..]).env("SECKILL_LISTEN", listen).output();
+        run.await.unwrap().status.success()
+    };
+    let server = Serving::start(&Program::on(&World::new().await)).await;
+    let port = server.address.port();
+    for listen in [format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}"), format!("[::]:{port}")] {
+        assert!(is_healthy(&listen).await, "{listen}");
+    }
+    let closed = ClosedPort::take();
+    assert!(!is_healthy(&format!("0.0.0.0:{}", closed.number)).await);
+    assert!(!is_healthy(&format!("127.0.0.2:{port}")).await);
+    server.stop().await;
+    assert!(dockerfile.contains("\nENV SECKILL_LISTEN=0.0.0.0:8080\n"));
+    assert!(dockerfile.ends_with("\nCMD [\"serve\"]\n"), "a flag would win over the variable");
 }

@@ -252,7 +252,7 @@ async fn an_interrupted_rush_leaves_no_process_no_database_and_no_key() {
         assert_eq!(left(&database, &redis).await.0, 2);
         send(pid, signal);
         let ended = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
-        assert_eq!(ended.code(), Some(1), "{signal}");
+        assert_eq!(ended.code(), Some(130), "{signal}");
         assert_eq!(left(&database, &redis).await, (0, 0), "{signal}");
         eventually("all that it started is gone", async || {
             started.iter().all(|pid| !is_alive(*pid))

@@ -32,10 +32,15 @@ pub(super) struct ShownSms;
 
 #[async_trait]
 impl SmsGateway for ShownSms {
-    async fn send_login_code(&self, phone: &str, code: &str) -> Result<(), String> {
+    async fn send_login_code(
+        &self,
+        phone: &str,
+        code: &str,
+        expires_in_s: u64,
+    ) -> Result<(), String> {
         let sent = Some((phone.to_owned(), code.to_owned()));
         SENT.try_with(|place| place.replace(sent)).map_err(|error| error.to_string())?;
-        LogSms.send_login_code(phone, code).await
+        LogSms.send_login_code(phone, code, expires_in_s).await
     }
 }
 

@@ -14,7 +14,7 @@ pub mod stop;
 
 pub use environment::{LogFormat, check_environment, log_filter, log_format};
 pub use logs::continue_trace;
-pub use output::{check_writable, say, write_json, write_text};
+pub use output::{check_writable, say, write, write_json, write_text};
 pub use revision::revision;
 
 /// Exit status of a command that ran and found something wrong.
@@ -22,14 +22,36 @@ pub const FAILED: u8 = 1;
 /// Exit status of a command that could not begin: its arguments, its environment.
 pub const UNUSABLE: u8 = 2;
 
+/// Exit status of a command that was interrupted, or told to end.
+pub const INTERRUPTED: u8 = 130;
+/// Exit status of a command whose output nobody reads any more: that of a program which SIGPIPE ended.
+pub const UNREAD: u8 = 141;
+
+/// The command was interrupted, or told to end: what it says then, before exit status 130.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted: {0}")]
+pub struct Interrupted(pub &'static str);
+
+/// Nobody reads standard output any more, which is no reason for a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("nobody reads standard output any more")]
+pub struct Unread;
+
 /// A configuration that cannot be used: the sentence to print before exit status 2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub String);
 
 /// Arguments whose values no message may repeat.
-const SECRET_ARGUMENTS: [&str; 5] =
-    ["--database-url", "--redis-url", "--secret", "--sms-url", "--sms-secret"];
+const SECRET_ARGUMENTS: [&str; 7] = [
+    "--database-url",
+    "--redis-url",
+    "--secret",
+    "--sms-url",
+    "--sms-secret",
+    "--payments-url",
+    "--payments-secret",
+];
 
 /// How a program differs from the others.
 pub struct Program<C> {
@@ -44,6 +66,7 @@ pub struct Program<C> {
 impl<C: Parser> Program<C> {
     /// Parses the arguments, refuses what is unusable, and does the work on a runtime of many threads.
     pub fn main(self, run: impl AsyncFnOnce(C) -> anyhow::Result<ExitCode>) -> ExitCode {
+        end_where_nobody_reads();
         let cli = match C::try_parse() {
             Ok(cli) => cli,
             Err(error) if error.use_stderr() => return unusable(&first_sentence(&error)),
@@ -80,8 +103,24 @@ fn report(error: &anyhow::Error, is_unusable: fn(&anyhow::Error) -> bool) -> Exi
     if error.is::<ConfigError>() || is_unusable(error) {
         return unusable(&error.to_string());
     }
+    if error.is::<Unread>() {
+        return ExitCode::from(UNREAD);
+    }
     eprintln!("seckill: {error:#}");
-    ExitCode::from(FAILED)
+    ExitCode::from(if error.is::<Interrupted>() { INTERRUPTED } else { FAILED })
+}
+
+/// The standard library panics where nobody reads what `eprintln!` says (`seckill demo 2>&1 | head -1`): then the program ends
+/// as SIGPIPE would end it. It ignores that signal, which would also come from a connection.
+fn end_where_nobody_reads() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let words = panic.payload_as_str().unwrap_or_default();
+        if words.starts_with("failed printing to std") && words.contains("Broken pipe") {
+            std::process::exit(UNREAD.into());
+        }
+        usual(panic);
+    }));
 }
 
 /// Says why a command cannot begin.

@@ -17,6 +17,8 @@ pub(crate) fn start(default_filter: &str) -> Result<EndOfTraces, ConfigError> {
     let filter = log_filter(default_filter)?;
     let lines = fmt::layer()
         .with_writer(std::io::stderr)
+        // A server goes on where nobody reads its log; to say that it cannot be written would be a panic.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false);
     let lines = match log_format()? {

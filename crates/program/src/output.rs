@@ -5,18 +5,27 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Serialize;
 
-use crate::ConfigError;
+use crate::{ConfigError, Unread};
 
 /// Writes a result to standard output.
 ///
 /// # Errors
-/// When it cannot be written, for example because nobody reads it any more.
+/// When it cannot be written; [`Unread`]: nobody reads it any more.
 pub fn say(text: impl std::fmt::Display) -> anyhow::Result<()> {
-    use std::io::Write;
+    write(format!("{text}\n").as_bytes())
+}
+
+/// Writes bytes to standard output.
+///
+/// # Errors
+/// As [`say`].
+pub fn write(bytes: &[u8]) -> anyhow::Result<()> {
+    use std::io::{ErrorKind, Write};
     let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{text}")
-        .and_then(|()| stdout.flush())
-        .context("cannot write to standard output")
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Unread.into()),
+        written => written.context("cannot write to standard output"),
+    }
 }
 
 /// Looks, before the work of minutes, whether its result can be written to `file`.

@@ -23,7 +23,7 @@ pub fn requested(with_stdin: bool) -> anyhow::Result<impl Future<Output = ()> + 
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        std::process::exit(130);
+        std::process::exit(crate::INTERRUPTED.into());
     });
     Ok(async move {
         let _ = stopped.await;

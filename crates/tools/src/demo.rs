@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
 use clap::Args;
 use futures_util::future::try_join_all;
 use rand::RngExt;
+use tempfile::TempPath;
 
 use super::demo_against::{self, Against, CrowdSize};
 use super::demo_board::{self, BoardArgs};
@@ -23,9 +23,9 @@ use crate::node::{Node, NodeOptions};
 use load::crowd::{CrowdPlan, CrowdReport};
 use load::crowd_process;
 use load::rush::MAX_REQUESTS;
-use program::FAILED;
 use program::sibling::Sibling;
 use program::write_json;
+use program::{FAILED, Interrupted};
 use seckill::cli::stores::{Stores, fresh_secret};
 use seckill::config::{ConfigError, MAX_BURST, StoreArgs};
 use seckill::http::tokens::Tokens;
@@ -99,8 +99,8 @@ impl DemoArgs {
 /// A demo whose verdict is there.
 struct JudgedDemo {
     verdict: DemoVerdict,
-    /// The node that serves the board.
-    board: Option<Node>,
+    /// The node that serves the board, and the page that leads there.
+    board: Option<(Node, Option<TempPath>)>,
     database: Database,
     stores: Stores,
 }
@@ -136,7 +136,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let done = tokio::select! {
         done = demo(&args) => done,
         // All that runs is stopped by being dropped, and the servers by their supervisor.
-        () = &mut stop => bail!("interrupted: everything that was started is being stopped"),
+        () = &mut stop => return Err(Interrupted("everything that was started is being stopped").into()),
     };
     let JudgedDemo { verdict, board, database, stores } = done?;
     demo_report::print(&verdict);
@@ -154,7 +154,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.json {
         write_json(path, &verdict)?;
     }
-    if let Some(board) = board {
+    if let Some((board, _page)) = board {
         eprintln!("The board stays until you press Ctrl-C.");
         stop.await;
         board.stop().await?;
@@ -234,9 +234,10 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
         has_sandbox: args.pay.is_some(),
     };
     let mut nodes = start_nodes(args.nodes, address, options).await?;
+    let mut opened = None;
     if address.is_some() {
         let token = demo_board::admin_token(&database, &tokens).await?;
-        args.board.show(nodes[0].address, sales[0].voucher.id, &token);
+        opened = args.board.show(nodes[0].address, sales[0].voucher.id, &token)?;
         tokio::time::sleep_until(begins_at).await;
     }
     let seed = rand::rng().random();
@@ -245,7 +246,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
     let sold = sell(args, &database, &plan, &sales).await?;
     // Stopped before the books are read: what they began is finished then. The node with the board goes
     // on; it has answered every attempt, or finished it while the crowd waited for the answer.
-    let board = address.map(|_| nodes.remove(0));
+    let board = address.map(|_| (nodes.remove(0), opened));
     try_join_all(nodes.into_iter().map(Node::stop)).await?;
 
     let vouchers = match &sold.waves {

@@ -1,11 +1,13 @@
 //! The board of a demo: its first node serves it, and stays until somebody interrupts the demo.
 
+use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use tempfile::TempPath;
 
 use crate::DEMO_ADMIN_PHONE;
 use private_stores::on_search_path;
@@ -52,16 +54,39 @@ impl BoardArgs {
             .map_err(|error| ConfigError(format!("cannot listen at {address}: {error}")))
     }
 
-    /// Says where the board of `node` is, and opens it where that was asked for.
-    pub fn show(&self, node: SocketAddr, voucher: VoucherId, token: &str) {
+    /// Says where the board of `node` is, and opens it where that was asked for: the answer is the file that is opened, to
+    /// be kept as long as the demo lasts.
+    ///
+    /// # Errors
+    /// When that file cannot be written.
+    pub fn show(
+        &self,
+        node: SocketAddr,
+        voucher: VoucherId,
+        token: &str,
+    ) -> io::Result<Option<TempPath>> {
         // The token stands where no server sees it, and is good in this demo alone.
         let url = format!("http://{}/board?voucher={voucher}#token={token}", reachable(node));
         eprintln!("Board: {url}");
-        if self.open && !opens(&url) {
+        let page = if self.open { Some(page_that_leads_to(&url)?) } else { None };
+        if page.as_ref().is_some_and(|page| !opens(&format!("file://{}", page.display()))) {
             eprintln!("No browser could be opened: open the address yourself.");
         }
         eprintln!("The sale begins in {} s.", BEGINS_IN.as_secs());
+        Ok(page)
     }
+}
+
+/// A page, its owner's alone to read, that leads to `url`: everybody on the machine sees the arguments of a browser, in which
+/// a token has no place.
+fn page_that_leads_to(url: &str) -> io::Result<TempPath> {
+    let mut page = tempfile::Builder::new().prefix("seckill-board-").suffix(".html").tempfile()?;
+    let there = url.replace('&', "&amp;");
+    writeln!(
+        page,
+        "<!doctype html><meta http-equiv=\"refresh\" content=\"0;url={there}\"><a href=\"{there}\">the board</a>"
+    )?;
+    Ok(page.into_temp_path())
 }
 
 /// A token of the administrator whom the demo's nodes know.

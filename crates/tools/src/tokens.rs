@@ -1,8 +1,8 @@
 //! `seckill tokens`.
 
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, Permissions};
 use std::io::{BufWriter, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -181,8 +181,11 @@ fn check_range(first: UserId, count: u32) -> Result<(), ConfigError> {
 }
 
 fn write(path: &Path, format: TokenFormat, minted: &[(UserId, String)]) -> anyhow::Result<()> {
-    // A reader of a token is its user.
+    // A reader of a token is its user, also of a file that was there and was everybody's to read.
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
     match format {
         TokenFormat::Csv => {
             let mut file = csv::Writer::from_writer(file);

@@ -1,7 +1,7 @@
 //! What the lab's commands have in common: a world that is left as it was found, however the
 //! command ends.
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use console::Term;
 
 use crate::World;
@@ -22,7 +22,7 @@ pub(super) async fn in_world<T>(
         biased;
         // Its processes are killed by being dropped.
         () = stop => {
-            Err(anyhow!("interrupted: everything that was started is being stopped"))
+            Err(program::Interrupted("everything that was started is being stopped").into())
         }
         done = work(&world) => done,
     };

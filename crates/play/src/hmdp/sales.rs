@@ -9,7 +9,7 @@ use chrono::{DateTime, Local, Utc};
 use group_commit::{Batcher, Limits};
 use seckill::http::auth::{AdminSession, Session};
 use seckill::http::body::{JsonBody, maybe_whole_number};
-use seckill::http::vouchers::{NewVoucherBody, PathId};
+use seckill::http::vouchers::{PathId, VoucherCreationBody};
 use seckill::http::{ApiError, App, orders};
 use seckill::model::{Clock, Outcome, Voucher, VoucherId};
 use seckill::store::vouchers::{self, MAX_PAY_WITHIN_S};
@@ -83,8 +83,8 @@ fn number_or_text<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
 }
 
 impl NewHmdpVoucher {
-    fn into_ours(self) -> Result<NewVoucherBody, ApiError> {
-        Ok(NewVoucherBody {
+    fn into_ours(self) -> Result<VoucherCreationBody, ApiError> {
+        Ok(VoucherCreationBody {
             title: self.title.unwrap_or_default(),
             subtitle: self.sub_title,
             terms: self.rules,

@@ -100,6 +100,10 @@ impl Answer {
         for member in ["type", "title"] {
             assert!(self.body[member].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");
         }
+        let described = &DOCUMENT["components"]["schemas"]["Problem"]["properties"];
+        for member in self.body.as_object().unwrap().keys() {
+            assert!(described.get(member).is_some(), "{member} is not described: {self:?}");
+        }
         self
     }
 

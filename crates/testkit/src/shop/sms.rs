@@ -11,7 +11,7 @@ pub struct KeptSms(pub Arc<Mutex<Vec<(String, String)>>>);
 
 #[async_trait]
 impl SmsGateway for KeptSms {
-    async fn send_login_code(&self, phone: &str, code: &str) -> Result<(), String> {
+    async fn send_login_code(&self, phone: &str, code: &str, _: u64) -> Result<(), String> {
         self.0.lock().unwrap().push((phone.to_owned(), code.to_owned()));
         Ok(())
     }

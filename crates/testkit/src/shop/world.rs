@@ -19,7 +19,7 @@ use seckill::http::tokens::Tokens;
 use seckill::http::webhook::SigningKey;
 use seckill::http::{self, App, AppParts};
 use seckill::model::{
-    BucketRate, Clock, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher,
+    BucketRate, Clock, Currency, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher,
 };
 use seckill::orders::{Orders, PaymentGateway};
 use seckill::pages::sandbox::SandboxGateway;
@@ -288,6 +288,7 @@ impl World {
             trusted_proxies,
             event_streams: self.event_streams,
             allowed_origins: self.allowed_origins.clone(),
+            currency: Currency::default(),
         })
     }
 

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use program::{FAILED, check_writable, say, write_json};
 use redisson_lock::connection::Redis;
@@ -151,7 +151,7 @@ pub async fn run(mut args: CeilingArgs) -> anyhow::Result<ExitCode> {
         // All that runs is stopped by being dropped, and the servers by their supervisor.
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
-            bail!("interrupted: everything that was started is being stopped");
+            Err(program::Interrupted("everything that was started is being stopped").into())
         }
     }
 }

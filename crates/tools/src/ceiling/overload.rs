@@ -67,7 +67,7 @@ impl Testbed {
         let file = |name| self.directory.path().join(name);
         let log = file("arrivals.txt");
         let mut k6 = Command::new(self.programs.k6.as_ref().context("there is no k6")?);
-        k6.args(["run", "--quiet", "--no-usage-report", "--no-summary", "--address", ""])
+        k6.args(["run", "--quiet", "--no-usage-report", "--address", ""])
             .args(["--log-format", "raw", "--log-output", &format!("file={}", log.display())])
             .args(["-e", &format!("URL=http://{}{}", node.address, on_sale.path)])
             .args(["-e", &format!("TOKENS={}", file("arrivals.csv").display())])

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 use load::rush::MAX_REQUESTS;
 use program::{ConfigError, FAILED, UNUSABLE, check_writable, write_json, write_text};
@@ -123,7 +123,7 @@ pub async fn run(args: CheckArgs) -> anyhow::Result<ExitCode> {
     let stop = program::stop::requested(false)?;
     let report = tokio::select! {
         report = check(&args) => report?,
-        () = stop => bail!("interrupted: what was sent was sent, and there is no verdict"),
+        () = stop => return Err(program::Interrupted("what was sent was sent, and there is no verdict").into()),
     };
     show(&args, &report)?;
     Ok(match (report.is_broken(), report.holds) {

@@ -101,7 +101,7 @@ async fn a_demo_that_is_ended_while_the_lab_sells_leaves_no_scratch_database() {
         .await;
         send(demo.id().unwrap(), signal);
         let ended = tokio::time::timeout(DEADLINE, demo.wait()).await.unwrap().unwrap();
-        assert_eq!(ended.code(), Some(1));
+        assert_eq!(ended.code(), Some(130));
         assert_eq!(scratch_databases(&pool).await, 0, "{signal}");
     }
     pool.close().await;

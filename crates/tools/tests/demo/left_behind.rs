@@ -54,7 +54,7 @@ async fn ended_in_the_middle(place: &Path, signal: Signal) -> ExitStatus {
 async fn an_interrupted_demo_leaves_nothing_behind() {
     let place = place();
     let ended = ended_in_the_middle(place.path(), Signal::SIGINT).await;
-    assert_eq!(ended.code(), Some(1));
+    assert_eq!(ended.code(), Some(130));
 }
 
 #[tokio::test(flavor = "multi_thread")]
