@@ -6,7 +6,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 
 use super::Finding;
+use crate::doctor::finding::SLOW_ROUND_TRIP;
 use crate::store::postgres::{CONNECTIONS, snapshot_within};
+use crate::store::time_limits::CONNECTION_WITHIN;
 use crate::store::{Database, DatabaseClock, MigrationError, Service, StoreError};
 use crate::store::{order_steps, refunds};
 
@@ -91,6 +93,7 @@ pub async fn look(database: &Database, clock: &DatabaseClock, is_private: bool) 
     if database.is_behind_pooler() {
         found.push(pooler(database).await);
     }
+    found.push(connection(database).await);
     found.push(of_migrations(&migrated, &settings));
     if matches!(migrated, Ok(true)) {
         found.push(rights(database).await);
@@ -209,6 +212,17 @@ fn connections(settings: &Settings) -> Finding {
         return Finding::danger("PostgreSQL connections", words);
     }
     Finding::fine("PostgreSQL connections", words)
+}
+
+/// How long a connection and a round trip take.
+async fn connection(database: &Database) -> Finding {
+    match database.connect_and_round_trip().await {
+        Ok((connected, round_trip)) => {
+            let limits = (CONNECTION_WITHIN, SLOW_ROUND_TRIP);
+            Finding::connection("PostgreSQL connection", (connected, round_trip), limits)
+        }
+        Err(error) => Finding::broken("PostgreSQL connection", error.to_string()),
+    }
 }
 
 async fn pooler(database: &Database) -> Finding {
