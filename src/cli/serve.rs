@@ -12,7 +12,6 @@ use clap::Args;
 use rand::RngExt;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::stores::{Stores, secret_is_required};
 use crate::config::{
@@ -42,8 +41,6 @@ const OTHER_FILES: u64 = 128;
 const RESERVED_CONNECTIONS: usize = 64;
 /// One connection in so many may be a stream of events.
 const CONNECTIONS_PER_STREAM: usize = 4;
-/// Connections at once while the database cannot be reached.
-const UNREADY_CONNECTIONS: usize = 1024;
 /// Connections at once, where the system allows that many open files.
 const MAX_CONNECTIONS: u64 = MAX_BURST as u64;
 
@@ -205,7 +202,10 @@ impl ReadyServer {
         let node = NodeName::new(address, &host.to_string_lossy(), instance);
         let mut unready = None;
         let waiting = || {
-            unready.get_or_insert_with(|| answer_unready(http, &listener, redis.clone(), address));
+            unready.get_or_insert_with(|| {
+                announce(address);
+                health::answer_unready(http, &listener, redis.clone())
+            });
         };
         let database = tokio::select! {
             database = stores.migrated_database_of(node, waiting) => database?,
@@ -273,27 +273,6 @@ impl ReadyServer {
 /// For the program that starts nodes and reads where they are; nobody else has to.
 fn announce(address: SocketAddr) {
     let _ = program::say(format_args!("listening on http://{address}"));
-}
-
-/// Answers that the server is not ready, until the guard is dropped.
-fn answer_unready(
-    http: &Runtime,
-    listener: &TcpListener,
-    redis: Redis,
-    address: SocketAddr,
-) -> DropGuard {
-    let end = CancellationToken::new();
-    let ended = end.clone().cancelled_owned();
-    let _entered = http.enter();
-    match server::second(listener) {
-        Ok(listener) => {
-            let limits = ServerLimits::of(UNREADY_CONNECTIONS);
-            http.spawn(server::serve(listener, health::unready(redis), limits, ended));
-            announce(address);
-        }
-        Err(error) => tracing::warn!(%error, "nobody is told that the server is not ready"),
-    }
-    end.drop_guard()
 }
 
 /// As many connections as the system allows files.

@@ -115,10 +115,12 @@ impl Stores {
         match database.is_migrated().await {
             Ok(true) => return Ok(database),
             Ok(false) => {}
-            Err(error @ MigrationError::MadeBefore) => {
-                return Err(ConfigError(error.to_string()).into());
+            Err(error) => {
+                return match unmendable(&error) {
+                    Some(sentence) => Err(sentence.into()),
+                    None => Err(error).context("the database could not be read"),
+                };
             }
-            Err(error) => return Err(error).context("the database could not be read"),
         }
         Err(needs_migration().into())
     }
@@ -217,21 +219,7 @@ async fn migrated(
     loop {
         match database.migrate().await {
             Ok(()) => return Ok(database),
-            Err(error @ MigrationError::MadeBefore) => {
-                return Err(ConfigError(error.to_string()).into());
-            }
-            Err(MigrationError::Store(error)) if let Some(why) = error.is_refused_entry() => {
-                return Err(ConfigError(format!(
-                    "PostgreSQL refuses the role or the database of DATABASE_URL: {why}"
-                ))
-                .into());
-            }
-            Err(MigrationError::Store(error)) if error.is_taken_name() => {
-                return Err(ConfigError(format!(
-                    "the database has tables of another program, name one that is empty: {error}"
-                ))
-                .into());
-            }
+            Err(error) if let Some(sentence) = unmendable(&error) => return Err(sentence.into()),
             Err(MigrationError::Store(error))
                 if error.retry_may_help()
                     && deadline.is_none_or(|deadline| Instant::now() < deadline) =>
@@ -245,14 +233,25 @@ async fn migrated(
                 waiting();
                 tokio::time::sleep(DATABASE_AGAIN).await;
             }
-            Err(MigrationError::Store(error)) if error.is_forbidden() => {
-                return Err(needs_migration().into());
-            }
             Err(error) => {
                 return Err(error).context("the database could not be reached and migrated");
             }
         }
     }
+}
+
+/// What no waiting mends, in a sentence for the person who named the database.
+fn unmendable(error: &MigrationError) -> Option<ConfigError> {
+    let MigrationError::Store(cause) = error else { return Some(ConfigError(error.to_string())) };
+    if let Some(why) = cause.is_refused_entry() {
+        let words = "PostgreSQL refuses the role or the database of DATABASE_URL";
+        return Some(ConfigError(format!("{words}: {why}")));
+    }
+    if cause.is_taken_name() {
+        let words = "the database has tables of another program, name one that is empty";
+        return Some(ConfigError(format!("{words}: {cause}")));
+    }
+    cause.is_forbidden().then(needs_migration)
 }
 
 fn needs_migration() -> ConfigError {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+/// How often a round trip is measured.
+pub const ROUND_TRIPS: usize = 5;
 /// A round trip takes longer to a server that is far away: a purchase takes several.
 pub const SLOW_ROUND_TRIP: Duration = Duration::from_millis(20);
 

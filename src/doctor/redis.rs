@@ -9,12 +9,10 @@ use redisson_lock::{Lease, LockClient, LockOptions};
 use tokio::time::Instant;
 
 use super::Finding;
-use super::finding::SLOW_ROUND_TRIP;
+use super::finding::{ROUND_TRIPS, SLOW_ROUND_TRIP};
 use crate::model::UserId;
 use crate::store::{Keys, LoginLimits, login_limits};
 
-/// How often a round trip is measured.
-const ROUND_TRIPS: usize = 5;
 /// A purchase waits for less (crate `redisson-lock`).
 const SLOW_CONNECTION: Duration = Duration::from_millis(400);
 

@@ -8,15 +8,19 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
 use utoipa::ToSchema;
 
 use super::ApiError;
 use super::operations::healthz;
 use super::router::with_common_layers;
 use super::schemas::StoreStatus;
+use super::server::{self, ServerLimits};
 use crate::purchase::Purchases;
 use crate::store::nodes::{self, ConnectedNode};
 use crate::store::{Database, DatabaseDurability, Keys, NodeName, ReadCache, Service};
@@ -36,6 +40,9 @@ const ASKS_AFTER: Duration = Duration::from_secs(5);
 /// A server on which nothing could be sold for so long is not ready, although no other one could do better: whoever
 /// looks after it is to see that.
 const UNREADY_AFTER: Duration = Duration::from_secs(60);
+
+/// Connections at once while the database has not been reached.
+const UNREADY_CONNECTIONS: usize = 1024;
 
 /// What the process can reach, and whether it should get requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -170,8 +177,23 @@ async fn answers<E>(ask: impl Future<Output = Result<(), E>>) -> bool {
     matches!(timeout(ANSWERS_WITHIN, ask).await, Ok(Ok(())))
 }
 
-/// Answers for a server that has not reached its database yet: it lives, and is not ready.
-pub fn unready(redis: Redis) -> Router {
+/// Answers for a server that has not reached its database yet, on threads of `http`, until the guard is dropped: it
+/// lives, and is not ready.
+pub fn answer_unready(http: &Runtime, listener: &TcpListener, redis: Redis) -> DropGuard {
+    let end = CancellationToken::new();
+    let ended = end.clone().cancelled_owned();
+    let _entered = http.enter();
+    match server::second(listener) {
+        Ok(listener) => {
+            let limits = ServerLimits::of(UNREADY_CONNECTIONS);
+            http.spawn(server::serve(listener, unready(redis), limits, ended));
+        }
+        Err(error) => tracing::warn!(%error, "nobody is told that the server is not ready"),
+    }
+    end.drop_guard()
+}
+
+fn unready(redis: Redis) -> Router {
     let readyz = async move || {
         let redis = if answers(redis.ping()).await { "ok" } else { "unavailable" };
         let (database, durability) = ("unavailable", DatabaseDurability::Unknown.as_str());

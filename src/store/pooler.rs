@@ -146,3 +146,19 @@ fn in_words(error: sqlx::Error, options: &PgConnectOptions) -> StoreError {
         _ => StoreError::unavailable(Service::Postgres, words),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_of_newer_servers_is_set_where_the_server_knows_it() {
+        let set = set_where_known!("transaction_timeout", "0", "true");
+        assert_eq!(
+            set,
+            "select set_config('transaction_timeout', '0', true) \
+             where current_setting('transaction_timeout', true) is not null"
+        );
+        assert!(begin("read committed", "").contains(set));
+    }
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::distribution::{self, Distribution, DistributionError};
 use super::durability::{DatabaseDurability, DurabilityCheck};
@@ -22,7 +22,7 @@ use redisson_lock::timeout::within;
 pub use super::source::UrlFile;
 
 /// How long it may take to make a connection. Who needs one waits for less, and it is made all the same.
-pub(super) const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
+pub const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long a handle that is closed waits for what is under way. Purchases have ended before.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -253,28 +253,6 @@ impl Database {
         let tried = async { pooler::is_at(&self.source.address()?).await };
         if let Err(error) = tried.await {
             OUTAGE.is_now(&error);
-        }
-    }
-
-    /// How long it takes to make a connection, and how long a round trip on it: the shortest of a few.
-    pub async fn connect_and_round_trip(&self) -> Result<(Duration, Duration), StoreError> {
-        const ROUND_TRIPS: usize = 5;
-        let options = self.others.connect_options();
-        let began = Instant::now();
-        let measured = async {
-            let mut connection = options.connect().await?;
-            let (connected, mut shortest) = (began.elapsed(), Duration::MAX);
-            for _ in 0..ROUND_TRIPS {
-                let sent_at = Instant::now();
-                connection.ping().await?;
-                shortest = shortest.min(sent_at.elapsed());
-            }
-            connection.close().await?;
-            Ok::<_, sqlx::Error>((connected, shortest))
-        };
-        match within(CONNECTED_WITHIN, measured).await {
-            Ok(measured) => Ok(measured?),
-            Err(silence) => Err(StoreError::unavailable(Service::Postgres, silence)),
         }
     }
 
