@@ -38,7 +38,7 @@ pub async fn run(DoctorArgs { configuration: args }: DoctorArgs) -> anyhow::Resu
 
     let stores = Stores::open(&args.stores, Some(&args.home)).await?;
     if let Some(private) = stores.private() {
-        tell(vec![Finding::note("stores", format!("private {private}: for development"))])?;
+        tell(vec![Finding::note("stores", format!("{private}: for development"))])?;
     }
     let database = Database::new(&stores.database_url)?;
     let clock = DatabaseClock::new(Arc::new(SystemClock));

@@ -19,7 +19,7 @@ use crate::config::{
     SmsArgs, SmsSettings, StoreArgs,
 };
 use crate::http::event_hub::StreamLimits;
-use crate::http::health::Health;
+use crate::http::health::{self, Health};
 use crate::http::payments::WebhookPayments;
 use crate::http::revocations::Revocations;
 use crate::http::server::ServerLimits;
@@ -32,7 +32,7 @@ use crate::orders::{Orders, PaymentGateway};
 use crate::pages::sandbox::SandboxGateway;
 use crate::pages::{self, Site};
 use crate::purchase::{Purchases, PurchasesOptions};
-use crate::store::{self, Database, DatabaseDurability, Keys, MAX_INSTANCE, NodeName};
+use crate::store::{self, Database, DatabaseDurability, Keys, MAX_INSTANCE, NodeName, Redis};
 use crate::telemetry;
 
 /// Files that are not connections of clients.
@@ -79,6 +79,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         return Err(secret_is_required().into());
     }
     args.stores.named_redis()?;
+    args.stores.may_be_private()?;
     let settings = args.sms.settings(args.stores.database_url.is_none())?;
     let sms = sms_gateway(&settings)?;
     let is_private = args.stores.database_url.is_none();
@@ -99,7 +100,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         sms,
         payments,
     };
-    let ready = ReadyServer::prepare(options).await?;
+    let Some(ready) = ReadyServer::prepare(options).await? else { return Ok(()) };
     let app = ready.app.clone();
     let site = Site::default().in_currency(app.currency.clone());
     let routes = http::api(app.clone()).merge(pages::routes(&app, &Arc::new(site)));
@@ -177,15 +178,18 @@ pub struct ReadyServer {
     stores: Stores,
     http: &'static Runtime,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Whether it was said where it listens.
+    is_announced: bool,
 }
 
 impl ReadyServer {
-    /// Starts private stores where none are named, migrates, and listens.
-    pub async fn prepare(options: ServerOptions) -> anyhow::Result<Self> {
+    /// Starts private stores where none are named, listens, and migrates. While the database cannot be reached it
+    /// answers that it is not ready. `None` when it was asked to stop meanwhile.
+    pub async fn prepare(options: ServerOptions) -> anyhow::Result<Option<Self>> {
         let ServerOptions { server: args, secret, stores, home, until_stdin_closes, sms, payments } =
             options;
         // First of all, so that an interrupt during the start is not lost.
-        let stop = Box::pin(program::stop::requested(until_stdin_closes)?);
+        let mut stop = Box::pin(program::stop::requested(until_stdin_closes)?);
         telemetry::start_metrics();
         let http = connection_threads().context("cannot start the threads of the connections")?;
         let listener = {
@@ -196,14 +200,27 @@ impl ReadyServer {
         let address = listener.local_addr()?;
         let stores = Stores::open(&stores, Some(&home)).await?;
         if let Some(private) = stores.private() {
-            let whose = if stores.are_attached() { "another seckill's private" } else { "private" };
-            tracing::info!("using {whose} {private}");
+            tracing::info!("using {private}");
         }
-        let secret = stores.secret(&secret)?;
+        let previous = secret.secret_previous.clone();
+        let secrets = (stores.secret(&secret)?, previous);
+        let redis = store::redis(&stores.redis_url)?;
         let host = nix::unistd::gethostname().unwrap_or_default();
         let instance = rand::rng().random_range(0..=MAX_INSTANCE);
         let node = NodeName::new(address, &host.to_string_lossy(), instance);
-        let database = stores.migrated_database_of(node).await?;
+        let mut unready = None;
+        let waiting = || {
+            unready.get_or_insert_with(|| {
+                announce(address);
+                health::answer_unready(http, &listener, redis.clone())
+            });
+        };
+        let database = tokio::select! {
+            database = stores.migrated_database_of(node, waiting) => database?,
+            () = &mut stop => return stores.close().await.map(|()| None),
+        };
+        let is_announced = unready.is_some();
+        drop(unready);
         if args.require_durable && database.durability() == DatabaseDurability::Unsafe {
             return Err(ConfigError(
                 "the database runs with fsync or full_page_writes off: switch both on, or do \
@@ -214,11 +231,22 @@ impl ReadyServer {
         }
         database.watch_durability(args.require_durable);
         let limits = limits(&args)?;
-        let mut parts = app_parts(&args, &stores, &secret, database, (sms, payments)).await?;
+        let handles = (database, redis);
+        let mut parts = app_parts(&args, &stores, secrets, handles, (sms, payments)).await?;
         parts.event_streams.all = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
         let app = App::new(parts);
         let drain_delay = args.drain_delay;
-        Ok(Self { app, address, limits, drain_delay, listener, stores, http, stop })
+        Ok(Some(Self {
+            app,
+            address,
+            limits,
+            drain_delay,
+            listener,
+            stores,
+            http,
+            stop,
+            is_announced,
+        }))
     }
 
     /// Serves `routes` until the program is asked to stop, and stops in good order. `stopping` is called before the
@@ -228,9 +256,11 @@ impl ReadyServer {
         routes: Router,
         stopping: impl FnOnce() + Send + 'static,
     ) -> anyhow::Result<()> {
-        let Self { app, address, limits, drain_delay, listener, stores, http, stop, .. } = self;
-        // For the program that starts nodes and reads where they are; nobody else has to.
-        let _ = program::say(format_args!("listening on http://{address}"));
+        let Self { app, address, limits, drain_delay, listener, stores, http, stop, is_announced } =
+            self;
+        if !is_announced {
+            announce(address);
+        }
         tracing::info!(
             "open http://{address}/ in a browser; the board is at /board, the API at /docs; Ctrl-C stops"
         );
@@ -246,6 +276,11 @@ impl ReadyServer {
         app.database.close().await;
         stores.close().await
     }
+}
+
+/// For the program that starts nodes and reads where they are; nobody else has to.
+fn announce(address: SocketAddr) {
+    let _ = program::say(format_args!("listening on http://{address}"));
 }
 
 /// As many connections as the system allows files.
@@ -313,11 +348,11 @@ fn sms_gateway(settings: &SmsSettings<'_>) -> anyhow::Result<Option<Box<dyn SmsG
 async fn app_parts(
     args: &ServerArgs,
     stores: &Stores,
-    secret: &str,
-    database: Database,
+    (secret, previous): (String, Option<String>),
+    (database, redis): (Database, Redis),
     (sms, payments): (Option<Box<dyn SmsGateway>>, Payments),
 ) -> anyhow::Result<AppParts> {
-    let redis = store::redis(&stores.redis_url)?;
+    let previous = previous.as_deref().map(str::as_bytes);
     let clock: SharedClock = Arc::new(SystemClock);
     let keys = Keys::with_prefix(stores.key_prefix.as_str());
     let options = PurchasesOptions {
@@ -340,7 +375,7 @@ async fn app_parts(
     let (gateway, payment_key): (Option<Arc<dyn PaymentGateway>>, _) = match payments {
         Payments::Nothing => (None, None),
         Payments::Sandbox => {
-            (Some(Arc::new(SandboxGateway)), Some(SigningKey::new(secret.as_bytes())))
+            (Some(Arc::new(SandboxGateway)), Some(SigningKey::new(secret.as_bytes()).or(previous)))
         }
         Payments::Http(gateway, key) => (Some(gateway), Some(key)),
     };
@@ -351,7 +386,7 @@ async fn app_parts(
         database,
         redis,
         keys,
-        tokens: Tokens::new(secret.as_bytes(), purchases.clock().clone()),
+        tokens: Tokens::new(secret.as_bytes(), purchases.clock().clone()).or(previous),
         revocations,
         health,
         clock,

@@ -11,17 +11,15 @@ use rand::RngExt;
 use tokio::time::Instant;
 
 use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
-use crate::store::postgres::CONNECTIONS;
+use crate::store::postgres::{CONNECTIONS, UrlFile};
 use crate::store::{Database, MigrationError, NodeName};
 use private_stores::{Home, Plan, Servers};
 use redisson_lock::cli::KeyPrefix;
 
-/// How long the database may take to come up beside us.
-const DATABASE_WITHIN: Duration = Duration::from_secs(5);
+/// How long a command waits for the database. A server waits until it is there.
+const DATABASE_WITHIN: Duration = Duration::from_secs(10);
 /// How often it is tried meanwhile.
 const DATABASE_AGAIN: Duration = Duration::from_millis(100);
-/// How often the log says what is waited for.
-const WAITING_SAID_EVERY: Duration = Duration::from_secs(2);
 
 /// Where PostgreSQL and Redis are. Private servers run as long as this lives.
 #[derive(Debug)]
@@ -32,6 +30,7 @@ pub struct Stores {
     pub redis_url: String,
     /// What all names in Redis begin with.
     pub key_prefix: KeyPrefix,
+    database_file: Option<UrlFile>,
     servers: Option<Servers>,
     home: Option<PathBuf>,
 }
@@ -41,10 +40,11 @@ impl Stores {
     /// their data in `home`; without a `home` they keep nothing.
     pub async fn open(args: &StoreArgs, home: Option<&HomeArgs>) -> anyhow::Result<Self> {
         let named_redis = args.named_redis()?;
-        let key_prefix = args.redis.key_prefix.clone();
         if let (Some(database_url), Some(redis_url)) = (&args.database_url, &named_redis) {
-            let (database_url, redis_url) = (database_url.clone(), redis_url.clone());
-            return Ok(Self { database_url, redis_url, key_prefix, servers: None, home: None });
+            return Ok(Self::named(args, database_url.clone(), redis_url.clone()));
+        }
+        if home.is_some() {
+            args.may_be_private()?;
         }
         // Not before: with both URLs there need not be a home directory.
         let home = home.map(HomeArgs::directory).transpose()?;
@@ -67,18 +67,26 @@ impl Stores {
                 servers.directory().display()
             );
         };
-        Ok(Self { database_url, redis_url, key_prefix, servers: Some(servers), home })
+        let stores = Self::named(args, database_url, redis_url);
+        Ok(Self { servers: Some(servers), home, ..stores })
+    }
+
+    fn named(args: &StoreArgs, database_url: String, redis_url: String) -> Self {
+        let (key_prefix, database_file) = (args.redis.key_prefix.clone(), args.database_file());
+        Self { database_url, redis_url, key_prefix, database_file, servers: None, home: None }
     }
 
     /// As [`Stores::open`], for commands that need PostgreSQL alone: where it is named, nothing is
     /// started.
     pub async fn open_database(args: &StoreArgs, home: &HomeArgs) -> anyhow::Result<Self> {
         let Some(database_url) = args.database_url.clone() else {
-            return Self::open(args, Some(home)).await;
+            let stores = Self::open(args, Some(home)).await?;
+            if let Some(private) = stores.private() {
+                program::note(format_args!("using {private}"));
+            }
+            return Ok(stores);
         };
-        let redis_url = args.named_redis()?.unwrap_or_default();
-        let key_prefix = args.redis.key_prefix.clone();
-        Ok(Self { database_url, redis_url, key_prefix, servers: None, home: None })
+        Ok(Self::named(args, database_url, args.named_redis()?.unwrap_or_default()))
     }
 
     /// Whether the servers are private and another process's.
@@ -86,14 +94,16 @@ impl Stores {
         self.servers.as_ref().is_some_and(Servers::is_attached)
     }
 
-    /// Which of the servers are private, in words; `None` when both were named.
-    pub fn private(&self) -> Option<&'static str> {
+    /// Which of the servers are private, and where, in words; `None` when both were named.
+    pub fn private(&self) -> Option<String> {
         let servers = self.servers.as_ref()?;
-        Some(match (servers.database_url(), servers.redis_url()) {
+        let whose = if self.are_attached() { "another seckill's private" } else { "private" };
+        let which = match (servers.database_url(), servers.redis_url()) {
             (Some(_), Some(_)) => "PostgreSQL and Redis",
             (Some(_), None) => "PostgreSQL",
             _ => "Redis",
-        })
+        };
+        Some(format!("{whose} {which} in {}", servers.directory().display()))
     }
 
     /// A handle on the database, for one who may only read it. A private one is migrated.
@@ -105,22 +115,31 @@ impl Stores {
         match database.is_migrated().await {
             Ok(true) => return Ok(database),
             Ok(false) => {}
-            Err(error @ MigrationError::MadeBefore) => {
-                return Err(ConfigError(error.to_string()).into());
+            Err(error) => {
+                return match unmendable(&error) {
+                    Some(sentence) => Err(sentence.into()),
+                    None => Err(error).context("the database could not be read"),
+                };
             }
-            Err(error) => return Err(error).context("the database could not be read"),
         }
         Err(needs_migration().into())
     }
 
     /// A handle on the database, migrated. It waits for a database that is only just coming up.
     pub async fn migrated_database(&self) -> anyhow::Result<Database> {
-        migrated(Database::new(&self.database_url)?).await
+        migrated(Database::new(&self.database_url)?, Some(DATABASE_WITHIN), || ()).await
     }
 
-    /// [`Stores::migrated_database`] for a server process, whose connections carry the name of `node`.
-    pub async fn migrated_database_of(&self, node: NodeName) -> anyhow::Result<Database> {
-        let database = migrated(Database::of_node(&self.database_url, node)?).await?;
+    /// [`Stores::migrated_database`] for a server process, whose connections carry the name of `node`. It waits
+    /// however long the database takes, and calls `waiting` when it begins to.
+    pub async fn migrated_database_of(
+        &self,
+        node: NodeName,
+        waiting: impl FnMut(),
+    ) -> anyhow::Result<Database> {
+        let file = self.database_file.clone();
+        let database = Database::of_node(&self.database_url, file, node)?;
+        let database = migrated(database, None, waiting).await?;
         // Now, and not at the first use: the first buyers would be refused where making them takes long.
         let has_all = database.has_all_connections().await;
         if !has_all && database.is_behind_pooler() {
@@ -146,6 +165,13 @@ impl Stores {
     pub fn secret(&self, args: &SecretArgs) -> anyhow::Result<String> {
         if let Some(secret) = &args.secret {
             return Ok(secret.clone());
+        }
+        if args.secret_previous.is_some() {
+            return Err(ConfigError(
+                "SECKILL_SECRET_PREVIOUS is set and SECKILL_SECRET is not: name the new secret, too"
+                    .to_owned(),
+            )
+            .into());
         }
         let private = self.servers.as_ref().is_some_and(|servers| servers.database_url().is_some());
         let Some(home) = self.home.as_ref().filter(|_| private) else {
@@ -181,32 +207,51 @@ impl Stores {
     }
 }
 
-async fn migrated(database: Database) -> anyhow::Result<Database> {
-    let deadline = Instant::now() + DATABASE_WITHIN;
-    let mut said_until = Instant::now();
+/// Migrates, and tries again `within` so long while the database cannot be reached. What no waiting mends ends it at
+/// once.
+async fn migrated(
+    database: Database,
+    within: Option<Duration>,
+    mut waiting: impl FnMut(),
+) -> anyhow::Result<Database> {
+    let deadline = within.map(|limit| Instant::now() + limit);
+    let mut said = String::new();
     loop {
         match database.migrate().await {
             Ok(()) => return Ok(database),
-            Err(error @ MigrationError::MadeBefore) => {
-                return Err(ConfigError(error.to_string()).into());
-            }
+            Err(error) if let Some(sentence) = unmendable(&error) => return Err(sentence.into()),
             Err(MigrationError::Store(error))
-                if error.retry_may_help() && Instant::now() < deadline =>
+                if error.retry_may_help()
+                    && deadline.is_none_or(|deadline| Instant::now() < deadline) =>
             {
-                if said_until <= Instant::now() {
+                // Once for each cause.
+                let words = error.to_string();
+                if said != words {
                     tracing::info!(%error, "waiting for the database");
-                    said_until = Instant::now() + WAITING_SAID_EVERY;
+                    said = words;
                 }
+                waiting();
                 tokio::time::sleep(DATABASE_AGAIN).await;
-            }
-            Err(MigrationError::Store(error)) if error.is_forbidden() => {
-                return Err(needs_migration().into());
             }
             Err(error) => {
                 return Err(error).context("the database could not be reached and migrated");
             }
         }
     }
+}
+
+/// What no waiting mends, in a sentence for the person who named the database.
+fn unmendable(error: &MigrationError) -> Option<ConfigError> {
+    let MigrationError::Store(cause) = error else { return Some(ConfigError(error.to_string())) };
+    if let Some(why) = cause.is_refused_entry() {
+        let words = "PostgreSQL refuses the role or the database of DATABASE_URL";
+        return Some(ConfigError(format!("{words}: {why}")));
+    }
+    if cause.is_taken_name() {
+        let words = "the database has tables of another program, name one that is empty";
+        return Some(ConfigError(format!("{words}: {cause}")));
+    }
+    cause.is_forbidden().then(needs_migration)
 }
 
 fn needs_migration() -> ConfigError {

@@ -62,6 +62,11 @@ pub struct SecretArgs {
     #[arg(long, env = "SECKILL_SECRET", hide_env_values = true, value_name = "SECRET",
         value_parser = secret)]
     pub secret: Option<String>,
+
+    /// The former secret, while it is being changed: tokens that were signed with it are accepted, too
+    #[arg(long, env = "SECKILL_SECRET_PREVIOUS", hide_env_values = true, value_name = "SECRET",
+        value_parser = secret)]
+    pub secret_previous: Option<String>,
 }
 
 /// What sends login codes.

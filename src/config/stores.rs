@@ -4,8 +4,9 @@ use clap::Args;
 use redisson_lock::cli::RedisSettings;
 use redisson_lock::connection::RedisUrl;
 
-use super::ConfigError;
 use super::database_url::postgres_url;
+use super::{ConfigError, variable};
+use crate::store::postgres::UrlFile;
 
 /// Where the data is. Without a URL the program starts a private server of its own.
 #[derive(Debug, Clone, Args)]
@@ -23,7 +24,18 @@ pub struct StoreArgs {
     #[command(flatten)]
     #[allow(missing_docs)] // the type says it
     pub redis: RedisSettings,
+
+    /// Start private servers though a variable (PGHOST, REDIS_HOST, one URL without the other) says that
+    /// others were meant
+    #[arg(long, help_heading = "Stores")]
+    pub private_stores: bool,
 }
+
+/// Variables of other programs that say where a store is: the flag or variable of ours, and what is not read.
+const MEANT_ELSEWHERE: [(&str, &[&str]); 2] = [
+    ("DATABASE_URL", &["PGHOST", "PGDATABASE", "PGSERVICE", "POSTGRES_URL", "REDIS_URL"]),
+    ("REDIS_URL", &["REDIS_HOST", "DATABASE_URL"]),
+];
 
 impl StoreArgs {
     /// The Redis that is named, with the files of its certificates, which are there and of use.
@@ -41,6 +53,40 @@ impl StoreArgs {
             )),
             None => Ok(None),
         }
+    }
+
+    /// Whether private stores may stand in for those that are not named.
+    ///
+    /// # Errors
+    /// Names the variable that says that somebody meant others.
+    pub fn may_be_private(&self) -> Result<(), ConfigError> {
+        let are_named = [self.database_url.is_some(), self.redis_url.is_some()];
+        if self.private_stores || are_named == [true, true] {
+            return Ok(());
+        }
+        let is_set = |name: &str| match name {
+            "DATABASE_URL" => are_named[0],
+            "REDIS_URL" => are_named[1],
+            _ => variable(name).is_some(),
+        };
+        let unnamed = MEANT_ELSEWHERE.iter().zip(are_named).filter(|(_, is_named)| !is_named);
+        for ((url, names), _) in unnamed {
+            if let Some(name) = names.iter().find(|name| is_set(name)) {
+                return Err(ConfigError(format!(
+                    "{name} is set and {url} is not: set {url}, or give --private-stores for a server of its own"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The file from which the URL of PostgreSQL was read.
+    pub fn database_file(&self) -> Option<UrlFile> {
+        let path = variable("DATABASE_URL_FILE")?.into();
+        let file = UrlFile { path, read: postgres_url };
+        let text = std::fs::read_to_string(&file.path).ok()?;
+        // A flag wins over it.
+        (postgres_url(text.trim_end()).ok() == self.database_url).then_some(file)
     }
 }
 

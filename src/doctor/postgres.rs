@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
+use sqlx::{ConnectOptions, Connection};
+use tokio::time::{Instant, timeout};
 
 use super::Finding;
-use crate::store::postgres::{CONNECTIONS, snapshot_within};
+use super::finding::{ROUND_TRIPS, SLOW_ROUND_TRIP};
+use crate::store::postgres::{CONNECTED_WITHIN, CONNECTIONS, snapshot_within};
+use crate::store::time_limits::CONNECTION_WITHIN;
 use crate::store::{Database, DatabaseClock, MigrationError, Service, StoreError};
 use crate::store::{order_steps, refunds};
 
@@ -109,6 +113,7 @@ pub async fn look(database: &Database, clock: &DatabaseClock, is_private: bool) 
     if database.is_behind_pooler() {
         found.push(pooler(database).await);
     }
+    found.push(connection(database).await);
     found.push(of_migrations(&migrated, &settings));
     if matches!(migrated, Ok(true)) {
         found.push(rights(database).await);
@@ -266,6 +271,29 @@ fn free(bytes: u64, of: u64) -> Finding {
         return Finding::danger(about, format!("{words}: {what}"));
     }
     Finding::fine(about, words)
+}
+
+/// How long a connection of its own takes, and the shortest of a few round trips on it.
+async fn connection(database: &Database) -> Finding {
+    let about = "PostgreSQL connection";
+    let options = database.pool().connect_options();
+    let measured = async {
+        let began = Instant::now();
+        let mut connection = options.connect().await?;
+        let (connected, mut shortest) = (began.elapsed(), Duration::MAX);
+        for _ in 0..ROUND_TRIPS {
+            let sent_at = Instant::now();
+            connection.ping().await?;
+            shortest = shortest.min(sent_at.elapsed());
+        }
+        connection.close().await?;
+        Ok::<_, sqlx::Error>((connected, shortest))
+    };
+    match timeout(CONNECTED_WITHIN, measured).await {
+        Ok(Ok(times)) => Finding::connection(about, times, (CONNECTION_WITHIN, SLOW_ROUND_TRIP)),
+        Ok(Err(error)) => Finding::broken(about, error.to_string()),
+        Err(_) => Finding::broken(about, format!("none was made within {CONNECTED_WITHIN:?}")),
+    }
 }
 
 async fn pooler(database: &Database) -> Finding {

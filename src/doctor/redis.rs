@@ -1,23 +1,31 @@
 //! What is found in Redis.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use chrono::NaiveDate;
 use redisson_lock::connection::Redis;
 use redisson_lock::{Lease, LockClient, LockOptions};
+use tokio::time::Instant;
 
 use super::Finding;
+use super::finding::{ROUND_TRIPS, SLOW_ROUND_TRIP};
 use crate::model::UserId;
 use crate::store::{Keys, LoginLimits, login_limits};
+
+/// A purchase waits for less (crate `redisson-lock`).
+const SLOW_CONNECTION: Duration = Duration::from_millis(400);
 
 /// The oldest version that is tested.
 const OLDEST_VERSION: u32 = 7;
 
 /// Asks the servers behind `redis`, whose address is `url`.
 pub async fn look(redis: &Redis, url: &str, keys: &Keys) -> Vec<Finding> {
+    let began = Instant::now();
     if let Err(error) = redis.ping().await {
         return vec![Finding::broken("Redis", error.to_string())];
     }
+    let connected = began.elapsed();
     let mut found = Vec::new();
     match redis.query::<String>(redis::cmd("INFO").arg("everything")).await {
         Ok(text) => found.extend(of_info(&info(&text))),
@@ -26,6 +34,7 @@ pub async fn look(redis: &Redis, url: &str, keys: &Keys) -> Vec<Finding> {
             format!("INFO is not allowed ({error}): version, memory and persistence are unknown"),
         )),
     }
+    found.push(connection(redis, connected).await);
     found.extend(idle_time(redis).await);
     found.push(topology(url));
     found.push(tls(url));
@@ -33,6 +42,20 @@ pub async fn look(redis: &Redis, url: &str, keys: &Keys) -> Vec<Finding> {
     found.push(order_ids(redis, keys).await);
     found.push(limits(redis, keys).await);
     found
+}
+
+/// How long a round trip takes on the connection that was `connected`: the shortest of a few.
+async fn connection(redis: &Redis, connected: Duration) -> Finding {
+    let about = "Redis connection";
+    let mut shortest = Duration::MAX;
+    for _ in 0..ROUND_TRIPS {
+        let sent_at = Instant::now();
+        if let Err(error) = redis.ping().await {
+            return Finding::broken(about, error.to_string());
+        }
+        shortest = shortest.min(sent_at.elapsed());
+    }
+    Finding::connection(about, (connected, shortest), (SLOW_CONNECTION, SLOW_ROUND_TRIP))
 }
 
 /// `name:value` by line.

@@ -4,16 +4,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Json, Router};
 use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
 use utoipa::ToSchema;
 
+use super::ApiError;
+use super::operations::healthz;
+use super::router::with_common_layers;
 use super::schemas::StoreStatus;
+use super::server::{self, ServerLimits};
 use crate::purchase::Purchases;
 use crate::store::nodes::{self, ConnectedNode};
-use crate::store::{Database, Keys, NodeName, ReadCache, Service};
+use crate::store::{Database, DatabaseDurability, Keys, NodeName, ReadCache, Service};
 use crate::telemetry;
 use redisson_lock::connection::{Redis, RedisError};
 
@@ -27,6 +37,13 @@ const SEEN_FOR: Duration = Duration::from_millis(2500);
 /// what servers may differ in noticing that it went away for all of them; and longer than a restart of both stores.
 const ASKS_AFTER: Duration = Duration::from_secs(5);
 
+/// A server on which nothing could be sold for so long is not ready, although no other one could do better: whoever
+/// looks after it is to see that.
+const UNREADY_AFTER: Duration = Duration::from_secs(60);
+
+/// Connections at once while the database has not been reached.
+const UNREADY_CONNECTIONS: usize = 1024;
+
 /// What the process can reach, and whether it should get requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Readiness {
@@ -39,7 +56,7 @@ pub struct Readiness {
     /// Whether a crash of the database's machine loses nothing: `durable`, `unsafe: …` or `unknown`.
     pub durability: &'static str,
     /// Whether other servers can do what this one cannot: for some seconds it has reached neither store, or they
-    /// reach the database and it does not.
+    /// reach the database and it does not. Also whether nothing could be sold for a minute.
     pub cut_off: bool,
     /// Whether the process was told to end, and new requests should go elsewhere.
     pub draining: bool,
@@ -71,7 +88,8 @@ struct Reached {
 impl Health {
     /// Asks for the first time, then in the background.
     pub async fn start(database: Database, redis: Redis, keys: Keys) -> Self {
-        let mut asking = Asking { database, redis, keys, away_since: None };
+        let mut asking =
+            Asking { database, redis, keys, away_since: None, unsold_since: None, telling: None };
         let (sender, latest) = watch::channel(asking.ask().await);
         let task = tokio::spawn(async move {
             loop {
@@ -103,24 +121,32 @@ struct Asking {
     keys: Keys,
     /// Since when the database has not answered.
     away_since: Option<Instant>,
+    /// Since when one of the stores has not.
+    unsold_since: Option<Instant>,
+    /// Finds out why the database does not answer.
+    telling: Option<JoinHandle<()>>,
 }
 
 impl Asking {
     async fn ask(&mut self) -> Reached {
         let (database, redis) =
             tokio::join!(answers(self.database.ping()), answers(self.redis.ping()));
-        self.away_since = if database { None } else { self.away_since.or(Some(Instant::now())) };
+        self.away_since = since(self.away_since, !database);
+        self.unsold_since = since(self.unsold_since, !(database && redis));
+        self.database.read_address_again();
+        if !database && self.telling.as_ref().is_none_or(JoinHandle::is_finished) {
+            let database = self.database.clone();
+            self.telling = Some(tokio::spawn(async move { database.tell_why_away().await }));
+        }
         if database && redis {
             // Where it cannot be said, the others go on as if the database were away for all.
             let _ = answers(self.say_that_it_is_seen()).await;
         }
         // A server whose network is gone reaches neither, and cannot ask.
-        let cut_off = self.is_long_away() && (!redis || self.others_see_it().await);
+        let is_long_away = has_lasted(self.away_since, ASKS_AFTER);
+        let cut_off = has_lasted(self.unsold_since, UNREADY_AFTER)
+            || is_long_away && (!redis || self.others_see_it().await);
         Reached { database, redis, cut_off }
-    }
-
-    fn is_long_away(&self) -> bool {
-        self.away_since.is_some_and(|since| since.elapsed() >= ASKS_AFTER)
     }
 
     async fn say_that_it_is_seen(&self) -> Result<(), RedisError> {
@@ -137,9 +163,49 @@ impl Asking {
     }
 }
 
+/// Since when something lasts that lasts now, or does not.
+fn since(before: Option<Instant>, lasts: bool) -> Option<Instant> {
+    lasts.then(|| before.unwrap_or_else(Instant::now))
+}
+
+fn has_lasted(since: Option<Instant>, limit: Duration) -> bool {
+    since.is_some_and(|since| since.elapsed() >= limit)
+}
+
 /// Whether `ask` succeeds in time.
 async fn answers<E>(ask: impl Future<Output = Result<(), E>>) -> bool {
     matches!(timeout(ANSWERS_WITHIN, ask).await, Ok(Ok(())))
+}
+
+/// Answers for a server that has not reached its database yet, on threads of `http`, until the guard is dropped: it
+/// lives, and is not ready.
+pub fn answer_unready(http: &Runtime, listener: &TcpListener, redis: Redis) -> DropGuard {
+    let end = CancellationToken::new();
+    let ended = end.clone().cancelled_owned();
+    let _entered = http.enter();
+    match server::second(listener) {
+        Ok(listener) => {
+            let limits = ServerLimits::of(UNREADY_CONNECTIONS);
+            http.spawn(server::serve(listener, unready(redis), limits, ended));
+        }
+        Err(error) => tracing::warn!(%error, "nobody is told that the server is not ready"),
+    }
+    end.drop_guard()
+}
+
+fn unready(redis: Redis) -> Router {
+    let readyz = async move || {
+        let redis = if answers(redis.ping()).await { "ok" } else { "unavailable" };
+        let (database, durability) = ("unavailable", DatabaseDurability::Unknown.as_str());
+        let cut_off = true;
+        let readiness = Readiness { database, redis, durability, cut_off, draining: false };
+        (StatusCode::SERVICE_UNAVAILABLE, Json(readiness))
+    };
+    let routes = Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .fallback(async || ApiError::unavailable());
+    with_common_layers(routes)
 }
 
 /// Writes the metrics: the text of many histograms is long.
@@ -163,4 +229,22 @@ pub fn nodes(database: &Database) -> ReadCache<(), Arc<[ConnectedNode]>> {
         let database = database.clone();
         async move { Ok(nodes::connected(database.pool()).await?.into()) }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_lasts_is_measured_from_its_beginning_until_it_ends() {
+        let mut unsold = since(None, true);
+        tokio::time::advance(UNREADY_AFTER - Duration::from_millis(1)).await;
+        unsold = since(unsold, true);
+        assert!(!has_lasted(unsold, UNREADY_AFTER));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(has_lasted(since(unsold, true), UNREADY_AFTER));
+        unsold = since(unsold, false);
+        assert!(!has_lasted(unsold, UNREADY_AFTER));
+        assert!(!has_lasted(since(unsold, true), UNREADY_AFTER));
+    }
 }

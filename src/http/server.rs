@@ -18,7 +18,7 @@ use ipnet::IpNet;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::io::InspectReader;
@@ -46,6 +46,9 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 const WRITE_WITHIN: Duration = Duration::from_secs(20);
 /// After so much silence the system asks whether the client is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
+/// How long the server, when it accepts no more, reads what its idle connections have sent: a request that is there, or
+/// on its way, is answered.
+const LINGER: Duration = Duration::from_millis(250);
 /// How long a shutdown waits for requests under way.
 const DRAIN_WITHIN: Duration = Duration::from_secs(20);
 /// Bytes that a connection may buffer. It bounds the memory of many connections, and the size of a
@@ -101,7 +104,13 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves `service`, a router for example, until `stop` resolves, then finishes what was begun.
+/// A second listener at the address of the first: both accept what comes.
+pub fn second(listener: &TcpListener) -> io::Result<TcpListener> {
+    TcpListener::from_std(SockRef::from(listener).try_clone()?.into())
+}
+
+/// Serves `service`, a router for example, until `stop` resolves, then finishes what was begun: also connections that
+/// nobody has accepted yet, and requests that nobody has read.
 pub async fn serve<S>(
     listener: TcpListener,
     service: S,
@@ -112,63 +121,97 @@ pub async fn serve<S>(
     S: Clone + Send + 'static,
     S::Future: Send,
 {
-    let graceful = GracefulShutdown::new();
-    let permits = Arc::new(Semaphore::new(limits.connections));
-    let reserve = Arc::new(Semaphore::new(limits.reserve));
-    let peers = AddressShares::new(limits.connections_of_a_peer, limits.exempt.clone());
-    let mut warned: Option<Instant> = None;
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).max_buf_size(MAX_BUFFER_BYTES);
+    let mut server = HttpServer::new(limits, service);
     tokio::pin!(stop);
     loop {
         // At the limit no connection is accepted; the kernel's queue holds them meanwhile.
         let accepted = async {
-            let (permit, is_reserved) = tokio::select! {
-                biased;
-                permit = Arc::clone(&permits).acquire_owned() => (permit, false),
-                permit = Arc::clone(&reserve).acquire_owned() => (permit, true),
-            };
-            (listener.accept().await, permit, is_reserved)
+            let permit = server.permit().await;
+            (listener.accept().await, permit)
         };
-        let (accepted, permit, is_reserved) = tokio::select! {
+        let (accepted, permit) = tokio::select! {
             accepted = accepted => accepted,
             () = &mut stop => break,
         };
-        let (stream, address) = match accepted {
-            Ok(accepted) => accepted,
+        match accepted {
+            Ok((stream, address)) => server.connect(stream, address, permit),
             Err(error) => {
                 // Out of descriptors, most likely: a pause lets some be closed.
                 tracing::warn!(%error, "a connection was not accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
             }
-        };
+        }
+    }
+    server.accept_the_rest(listener);
+    server.finish().await;
+}
+
+/// The connections of a server.
+struct HttpServer<S> {
+    limits: ServerLimits,
+    service: S,
+    http: http1::Builder,
+    graceful: GracefulShutdown,
+    permits: Arc<Semaphore>,
+    reserve: Arc<Semaphore>,
+    peers: AddressShares,
+    warned: Option<Instant>,
+}
+
+/// The permit of a connection, and whether it is one of the reserve.
+type ConnectionPermit = (OwnedSemaphorePermit, bool);
+
+impl<S> HttpServer<S>
+where
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+    S: Clone + Send + 'static,
+    S::Future: Send,
+{
+    fn new(limits: ServerLimits, service: S) -> Self {
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).max_buf_size(MAX_BUFFER_BYTES);
+        Self {
+            service,
+            http,
+            graceful: GracefulShutdown::new(),
+            permits: Arc::new(Semaphore::new(limits.connections)),
+            reserve: Arc::new(Semaphore::new(limits.reserve)),
+            peers: AddressShares::new(limits.connections_of_a_peer, limits.exempt.clone()),
+            warned: None,
+            limits,
+        }
+    }
+
+    fn permit(&self) -> impl Future<Output = ConnectionPermit> + use<S> {
+        let (permits, reserve) = (Arc::clone(&self.permits), Arc::clone(&self.reserve));
+        async move {
+            // Neither is ever closed.
+            tokio::select! {
+                biased;
+                Ok(permit) = permits.acquire_owned() => (permit, false),
+                Ok(permit) = reserve.acquire_owned() => (permit, true),
+                else => unreachable!("the permits are there as long as the server"),
+            }
+        }
+    }
+
+    fn connect(&mut self, stream: TcpStream, address: SocketAddr, permit: ConnectionPermit) {
+        let (permit, is_reserved) = permit;
         let peer = Peer(address);
         // Dropping the stream closes the connection: an answer would cost what the limit is to save.
-        let Some(of_peer) = peers.take(peer.ip()) else {
-            if warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
-                warned = Some(Instant::now());
-                tracing::warn!(
-                    address = %peer.ip(),
-                    limit = limits.connections_of_a_peer,
-                    "an address has as many connections as it may have, one more was closed \
-                     (SECKILL_CONNECTIONS_PER_ADDRESS; SECKILL_TRUSTED_PROXIES for a balancer)"
-                );
-            }
-            continue;
-        };
-        let service = service.clone().map_request(move |mut request: Request<Incoming>| {
+        let Some(of_peer) = self.peers.take(peer.ip()) else { return self.warn_of(peer) };
+        let service = self.service.clone().map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
             request
         });
-        let is_crowded = permits.available_permits() < limits.connections / 2;
-        let idle = limits.idle_of(peer.ip(), is_crowded);
-        http.header_read_timeout(if is_reserved { RESERVED_HEAD } else { idle });
-        http.keep_alive(!is_reserved);
+        let is_crowded = self.permits.available_permits() < self.limits.connections / 2;
+        let idle = self.limits.idle_of(peer.ip(), is_crowded);
+        self.http.header_read_timeout(if is_reserved { RESERVED_HEAD } else { idle });
+        self.http.keep_alive(!is_reserved);
         let stream = Box::pin(watched(with_time_outs(stream), peer.ip()));
-        let connection =
-            http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-        let connection = graceful.watch(connection);
+        let service = TowerToHyperService::new(service);
+        let connection = self.http.serve_connection(TokioIo::new(stream), service);
+        let connection = self.graceful.watch(connection);
         tokio::spawn(async move {
             // A client that breaks off is no error of the server.
             if is_reserved {
@@ -179,9 +222,39 @@ pub async fn serve<S>(
             drop((permit, of_peer));
         });
     }
-    drop(listener);
-    if tokio::time::timeout(DRAIN_WITHIN, graceful.shutdown()).await.is_err() {
-        tracing::warn!("requests that were not answered in time were dropped");
+
+    fn warn_of(&mut self, peer: Peer) {
+        if self.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+            self.warned = Some(Instant::now());
+            tracing::warn!(
+                address = %peer.ip(),
+                limit = self.limits.connections_of_a_peer,
+                "an address has as many connections as it may have, one more was closed \
+                 (SECKILL_CONNECTIONS_PER_ADDRESS; SECKILL_TRUSTED_PROXIES for a balancer)"
+            );
+        }
+    }
+
+    /// Accepts those that wait in the queue of the kernel, which would close them with the listener.
+    fn accept_the_rest(&mut self, listener: TcpListener) {
+        // The system itself is asked: the runtime may not know of them yet.
+        let Ok(listener) = listener.into_std() else { return };
+        while let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned()
+            && let Ok((stream, address)) = listener.accept()
+        {
+            let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+            if let Ok(stream) = stream {
+                self.connect(stream, address, (permit, false));
+            }
+        }
+    }
+
+    async fn finish(self) {
+        let all = u32::try_from(self.limits.connections).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(LINGER, self.permits.acquire_many(all)).await;
+        if tokio::time::timeout(DRAIN_WITHIN, self.graceful.shutdown()).await.is_err() {
+            tracing::warn!("requests that were not answered in time were dropped");
+        }
     }
 }
 

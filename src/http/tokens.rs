@@ -50,6 +50,8 @@ pub struct Tokens {
     clock: SharedClock,
     sign: EncodingKey,
     check: DecodingKey,
+    /// The key of the former secret, while it is being changed.
+    previous: Option<DecodingKey>,
     validation: Validation,
 }
 
@@ -69,7 +71,13 @@ impl Tokens {
         validation.required_spec_claims.clear();
         let sign = EncodingKey::from_secret(secret);
         let check = DecodingKey::from_secret(secret);
-        Self { clock, sign, check, validation }
+        Self { clock, sign, check, previous: None, validation }
+    }
+
+    /// The same, which also accepts tokens that were signed with `previous`.
+    #[must_use]
+    pub fn or(self, previous: Option<&[u8]>) -> Self {
+        Self { previous: previous.map(DecodingKey::from_secret), ..self }
     }
 
     /// A token for `user`, issued at `issued`, good until `expires`.
@@ -108,10 +116,12 @@ impl Tokens {
         Ok(VerifiedToken { user: claims.sub, issued })
     }
 
-    /// The contents of a token that was signed with our secret.
+    /// The contents of a token that was signed with our secret, or with the former one.
     fn claims(&self, token: &str) -> Option<Claims> {
-        let decoded = jsonwebtoken::decode::<Claims>(token, &self.check, &self.validation);
-        decoded.ok().map(|token| token.claims)
+        let signed_with = |key| jsonwebtoken::decode::<Claims>(token, key, &self.validation).ok();
+        let decoded =
+            signed_with(&self.check).or_else(|| self.previous.as_ref().and_then(signed_with));
+        decoded.map(|token| token.claims)
     }
 }
 
@@ -142,6 +152,23 @@ mod tests {
         for length in 0..minted.len() {
             assert!(tokens.claims(&minted[..length]).is_none(), "{length}");
         }
+    }
+
+    #[test]
+    fn a_token_of_the_former_secret_is_ours_while_that_is_named() {
+        let (former, secret) = (b"fedcba9876543210".as_slice(), b"0123456789abcdef");
+        let tokens = |secret| Tokens::new(secret, Arc::new(SystemClock));
+        let Some(user) = UserId::new(7) else { unreachable!("7 is positive") };
+        let now = SystemClock.now();
+        let minted = |by: Tokens| by.mint(user, now, now).unwrap_or_default();
+        let old = minted(tokens(former));
+        assert!(tokens(secret).claims(&old).is_none());
+        assert!(tokens(secret).or(None).claims(&old).is_none());
+        let both = || tokens(secret).or(Some(former));
+        assert!(both().claims(&old).is_some());
+        // It signs with the new one alone, and accepts no third.
+        assert!(tokens(secret).claims(&minted(both())).is_some());
+        assert!(both().claims(&minted(tokens(b"a third secret..."))).is_none());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use sqlx::{PgConnection, Row};
 
-use super::pooler::is_own_session;
+use super::pooler::{is_own_session, set_where_known};
 use crate::telemetry;
 
 /// Asks, and sees to it that our transactions are durable whatever the default of the role or the
@@ -20,7 +20,9 @@ const ASK: &str = concat!(
         set_config('synchronous_commit', case when current_setting('synchronous_commit') = 'off'
             then 'on' else current_setting('synchronous_commit') end, not (",
     is_own_session!(),
-    "))"
+    ")), (",
+    set_where_known!("transaction_timeout", "0", "not (", is_own_session!(), ")"),
+    ")"
 );
 
 /// What is known of the database's settings.

@@ -131,6 +131,21 @@ impl StoreError {
         answer.code().as_deref() == Some("42501")
     }
 
+    /// Why the server lets nobody in with this address, in its words: a wrong password, no such role or database.
+    pub fn is_refused_entry(&self) -> Option<String> {
+        let Self::Unavailable { cause, .. } = self else { return None };
+        let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return None };
+        let code = answer.code()?;
+        (code.starts_with("28") || code == "3D000").then(|| answer.message().to_owned())
+    }
+
+    /// Whether something of this name was there already, made by somebody else.
+    pub fn is_taken_name(&self) -> bool {
+        let Self::Defect { cause, .. } = self else { return false };
+        let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
+        matches!(answer.code().as_deref(), Some("42P07" | "42710" | "42723"))
+    }
+
     /// Whether the session knows the statement as it was before a migration. Nothing was done, and a new
     /// session does it.
     pub fn is_stale_plan(&self) -> bool {

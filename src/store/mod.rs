@@ -2,6 +2,7 @@
 
 pub mod cancelled_sales;
 mod columns;
+mod connecting;
 mod database_clock;
 mod distribution;
 mod durability;
@@ -26,6 +27,7 @@ mod redis;
 pub mod refunds;
 pub mod revocations;
 mod session;
+mod source;
 mod stale_plans;
 mod start_tries;
 pub mod time_limits;

@@ -1,8 +1,8 @@
 //! Logs once when a store stops answering, and once when it answers again: not once for each of
 //! thousands of buyers.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use redisson_lock::connection::{OutageEvent, OutageListener};
 
@@ -12,11 +12,27 @@ use super::StoreError;
 #[derive(Debug)]
 pub(super) struct DatabaseOutage {
     is_on: AtomicBool,
+    /// What the log said of it last.
+    said: Mutex<String>,
 }
 
 impl DatabaseOutage {
     pub(super) const fn new() -> Self {
-        Self { is_on: AtomicBool::new(false) }
+        Self { is_on: AtomicBool::new(false), said: Mutex::new(String::new()) }
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Learns what keeps the server from being reached now, and says it once: a request only knows that it waited.
+    pub(super) fn is_now(&self, error: &StoreError) {
+        let words = error.to_string();
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_on() && *said != words {
+            tracing::warn!(%error, "PostgreSQL cannot be reached");
+            *said = words;
+        }
     }
 
     /// Learns from an answer of the server, or from a request without one. It leaves a worker of several
@@ -47,7 +63,8 @@ impl DatabaseOutage {
 
     fn is_over(&self) {
         // The load is cheap, and nearly always false.
-        if self.is_on.load(Ordering::Relaxed) && self.is_on.swap(false, Ordering::Relaxed) {
+        if self.is_on() && self.is_on.swap(false, Ordering::Relaxed) {
+            self.said.lock().unwrap_or_else(PoisonError::into_inner).clear();
             tracing::info!("PostgreSQL answers again");
         }
     }

@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
 use sqlx::{ConnectOptions, Connection};
 
-use super::time_limits::CONNECTION_WITHIN;
+use super::postgres::CONNECTED_WITHIN;
 use super::{Service, StoreError};
 use redisson_lock::timeout::within;
 
@@ -39,16 +39,32 @@ pub(super) fn with_settings(options: PgConnectOptions) -> PgConnectOptions {
 /// The same for one transaction, which `settings` may refine. It does not ask whether the transaction may
 /// write: where the operator, or the provider of a disk that is full, has forbidden it, that stays.
 pub(super) fn begin(isolation: &str, settings: &str) -> String {
+    let transaction_timeout = set_where_known!("transaction_timeout", "0", "true");
     format!(
         "begin isolation level {isolation};
          set local statement_timeout = '{STATEMENT_TIMEOUT}';
          set local idle_in_transaction_session_timeout = '{STATEMENT_TIMEOUT}';
          set local jit = off;
          {settings};
+         {transaction_timeout};
          select set_config('synchronous_commit', case when current_setting('synchronous_commit') = 'off'
              then 'on' else current_setting('synchronous_commit') end, true)"
     )
 }
+
+/// A query that sets a setting which older servers do not know, `$local` to the transaction or not.
+///
+/// `transaction_timeout` (PostgreSQL 17) of the role or of the database would end a migration, or a snapshot that an
+/// audit reads: a transaction of ours is bounded by the limits of its statements and of its pauses.
+macro_rules! set_where_known {
+    ($name:literal, $value:literal, $($local:tt)+) => {
+        concat!(
+            "select set_config('", $name, "', '", $value, "', ", $($local)+,
+            ") where current_setting('", $name, "', true) is not null"
+        )
+    };
+}
+pub(super) use set_where_known;
 
 /// An expression: whether the start packet of this session arrived.
 macro_rules! is_own_session {
@@ -73,12 +89,12 @@ pub(super) fn is_at_end_of(options: &PgConnectOptions) -> bool {
 /// # Errors
 /// `Unavailable`, in words for the person who wrote the address, when nothing can be reached there.
 pub(super) async fn is_at(options: &PgConnectOptions) -> Result<bool, StoreError> {
-    match within(CONNECTION_WITHIN, keeps_settings(options)).await {
+    match within(CONNECTED_WITHIN, keeps_settings(options)).await {
         Ok(Ok(keeps)) => Ok(!keeps),
         Ok(Err(error)) if may_be_about_settings(&error) => {
-            let plain = within(CONNECTION_WITHIN, options.connect()).await;
+            let plain = within(CONNECTED_WITHIN, options.connect()).await;
             let Ok(Ok(connection)) = plain else { return Err(error.into()) };
-            let _ = within(CONNECTION_WITHIN, connection.close()).await;
+            let _ = within(CONNECTED_WITHIN, connection.close()).await;
             Ok(true)
         }
         Ok(Err(error)) => Err(in_words(error, options)),
@@ -128,5 +144,21 @@ fn in_words(error: sqlx::Error, options: &PgConnectOptions) -> StoreError {
         // TLS: nobody has to wait for another answer.
         ErrorKind::InvalidData => StoreError::defect(Service::Postgres, words),
         _ => StoreError::unavailable(Service::Postgres, words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_of_newer_servers_is_set_where_the_server_knows_it() {
+        let set = set_where_known!("transaction_timeout", "0", "true");
+        assert_eq!(
+            set,
+            "select set_config('transaction_timeout', '0', true) \
+             where current_setting('transaction_timeout', true) is not null"
+        );
+        assert!(begin("read committed", "").contains(set));
     }
 }

@@ -1,7 +1,6 @@
 //! The PostgreSQL handle: one pool for purchases, and a small one for everything else, so that no
 //! reader takes a connection from a buyer.
 
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,12 +14,15 @@ use super::durability::{DatabaseDurability, DurabilityCheck};
 use super::node_name::{NodeName, PROGRAM};
 use super::outage::DatabaseOutage;
 use super::session::DatabaseSession;
+use super::source::AddressSource;
 use super::time_limits::{ANSWER_WITHIN, CONNECTION_WITHIN};
-use super::{Service, StoreError, pooler, stale_plans};
+use super::{Service, StoreError, connecting::Connecting, pooler, stale_plans};
 use redisson_lock::timeout::within;
 
-/// The pool's own time-out for a connection. It is longer, so that `CONNECTION_WITHIN` decides.
-const POOL_TIMEOUT: Duration = Duration::from_secs(10);
+pub use super::source::UrlFile;
+
+/// How long it may take to make a connection. Who needs one waits for less, and it is made all the same.
+pub const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long a handle that is closed waits for what is under way. Purchases have ended before.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -30,11 +32,11 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) const PURCHASE_CONNECTIONS: u32 = 8;
 
 /// Connections of one process for everything else.
-const OTHER_CONNECTIONS: u32 = 4;
+pub(super) const OTHER_CONNECTIONS: u32 = 4;
 
 /// Connections of one process for the steps of an order's life, and for changes of a voucher. They may wait
 /// for the row of a voucher that sells fast, or that somebody holds: no reader waits behind them.
-const STEP_CONNECTIONS: u32 = 2;
+pub(super) const STEP_CONNECTIONS: u32 = 2;
 
 /// How many these are.
 pub const CONNECTIONS: u32 = PURCHASE_CONNECTIONS + OTHER_CONNECTIONS + STEP_CONNECTIONS;
@@ -146,8 +148,7 @@ fn ends_after(limit: Duration) -> String {
 /// # Errors
 /// `Unavailable` when none was to be had in time: nothing was sent.
 async fn acquire(pool: &PgPool) -> Result<DatabaseSession, StoreError> {
-    // In a box: making a connection is a large future, and the callers of this are deep already.
-    match Box::pin(within(CONNECTION_WITHIN, pool.acquire())).await {
+    match within(CONNECTION_WITHIN, Connecting::in_pool(pool)).await {
         Ok(Ok(connection)) => Ok(DatabaseSession::on(connection, pool.connect_options())),
         Ok(Err(error)) => Err(StoreError::unavailable(Service::Postgres, error)),
         Err(timed_out) => Err(StoreError::unavailable(Service::Postgres, timed_out)),
@@ -175,8 +176,7 @@ pub struct Database {
     steps: PgPool,
     durability: DurabilityCheck,
     node: Option<Arc<NodeName>>,
-    /// Where it connects to, without the settings of our sessions.
-    address: Arc<PgConnectOptions>,
+    source: Arc<AddressSource>,
 }
 
 impl Database {
@@ -185,24 +185,19 @@ impl Database {
     /// # Errors
     /// `Defect` when `url` is not a PostgreSQL URL.
     pub fn new(url: &str) -> Result<Self, StoreError> {
-        Self::connecting(url, None)
+        Self::at(AddressSource::new(url, None, PROGRAM.to_owned()), None)
     }
 
-    /// The handle of a server process: its connections carry the name of `node`.
-    pub fn of_node(url: &str, node: NodeName) -> Result<Self, StoreError> {
-        Self::connecting(url, Some(node))
+    /// The handle of a server process: its connections carry the name of `node`. A `file` with the URL is read again
+    /// while the process lives.
+    pub fn of_node(url: &str, file: Option<UrlFile>, node: NodeName) -> Result<Self, StoreError> {
+        Self::at(AddressSource::new(url, file, node.to_string()), Some(node))
     }
 
-    fn connecting(url: &str, node: Option<NodeName>) -> Result<Self, StoreError> {
-        let name = node.as_ref().map_or_else(|| PROGRAM.to_owned(), NodeName::to_string);
-        let address = PgConnectOptions::from_str(url)?
-            .application_name(&name)
-            // It is about floats in text, which we never read, and poolers refuse it.
-            .extra_float_digits(None)
-            .log_slow_statements(tracing::log::LevelFilter::Off, Duration::ZERO);
+    fn at(source: AddressSource, node: Option<NodeName>) -> Result<Self, StoreError> {
         let durability = DurabilityCheck::default();
         // Until `find_pooler` knows better.
-        let options = pooler::with_settings(address.clone());
+        let options = pooler::with_settings(source.address()?);
         let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
         let others = pool(OTHER_CONNECTIONS, options.clone(), &durability);
         let steps = pool(STEP_CONNECTIONS, options, &durability);
@@ -212,21 +207,53 @@ impl Database {
             steps,
             durability,
             node: node.map(Arc::new),
-            address: Arc::new(address),
+            source: Arc::new(source),
         })
     }
 
     /// Finds out whether a connection pooler stands before the server: from then on, every piece of work is
-    /// a transaction with its own settings.
+    /// a transaction with its own settings. Then there is a first connection, however long it takes to make one.
     pub(super) async fn find_pooler(&self) -> Result<(), StoreError> {
-        if pooler::is_at(&self.address).await? {
+        let address = self.source.address()?;
+        if pooler::is_at(&address).await? {
             tracing::info!("PostgreSQL is behind a connection pooler");
             self.durability.expect_pooler();
-            for pool in [&self.purchases, &self.others, &self.steps] {
-                pool.set_connect_options((*self.address).clone());
-            }
+            self.connect_by(&address);
+        } else {
+            self.connect_by(&pooler::with_settings(address));
         }
+        drop(self.others.acquire().await?);
         Ok(())
+    }
+
+    fn connect_by(&self, options: &PgConnectOptions) {
+        for pool in [&self.purchases, &self.others, &self.steps] {
+            pool.set_connect_options(options.clone());
+        }
+    }
+
+    /// Reads the address and the password again, from where they are kept, if they may have changed: from then on
+    /// connections are made with what stands there now.
+    pub fn read_address_again(&self) {
+        if !self.source.is_file() && !OUTAGE.is_on() {
+            return;
+        }
+        // While the file is being written, what it said before holds.
+        let Ok(address) = self.source.address() else { return };
+        let is_pooled = self.is_behind_pooler();
+        let options = if is_pooled { address } else { pooler::with_settings(address) };
+        if options.to_url_lossy() != self.others.connect_options().to_url_lossy() {
+            tracing::info!("PostgreSQL has another address or password: new connections use it");
+            self.connect_by(&options);
+        }
+    }
+
+    /// Connects once, to say in the log why the server cannot be reached now, where that is not what was said last.
+    pub async fn tell_why_away(&self) {
+        let tried = async { pooler::is_at(&self.source.address()?).await };
+        if let Err(error) = tried.await {
+            OUTAGE.is_now(&error);
+        }
     }
 
     /// Whether a connection pooler was found before the server.
@@ -249,7 +276,7 @@ impl Database {
             let pool = pool.clone();
             async move { join_all((0..count).map(|_| pool.acquire())).await }
         };
-        // Each is held until the last one is there, or `POOL_TIMEOUT` is over.
+        // Each is held until the last one is there, or `CONNECTED_WITHIN` is over.
         let (purchases, others, steps) =
             tokio::join!(all_of(&self.purchases), all_of(&self.others), all_of(&self.steps));
         [purchases, others, steps].iter().flatten().all(Result::is_ok)
@@ -340,7 +367,9 @@ fn pool(connections: u32, options: PgConnectOptions, durability: &DurabilityChec
     let database: Arc<str> = stale_plans::database_of(&options).into();
     PgPoolOptions::new()
         .max_connections(connections)
-        .acquire_timeout(POOL_TIMEOUT)
+        .acquire_timeout(CONNECTED_WITHIN)
+        // Who waited for it has told so.
+        .acquire_slow_level(tracing::log::LevelFilter::Off)
         // A round trip per query for what the query itself finds out.
         .test_before_acquire(false)
         .after_connect(move |connection, _| {

@@ -193,6 +193,43 @@ async fn a_head_that_never_ends_is_cut_off() {
     }
 }
 
+/// On one thread, so that the server reads nothing between the requests and the end.
+#[tokio::test(flavor = "current_thread")]
+async fn requests_that_are_in_their_sockets_when_a_server_stops_are_answered() {
+    const EACH: usize = 100;
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopped = async {
+        let _ = stopped.await;
+    };
+    let app = axum::Router::new().route("/healthz", axum::routing::get(async || "ok"));
+    let serving = tokio::spawn(server::serve(listener, app, ServerLimits::of(2 * EACH), stopped));
+    let mut clients = Vec::new();
+    for _ in 0..EACH {
+        let mut idle = Raw::connect(address).await;
+        idle.send(HEALTHZ).await;
+        assert_eq!(idle.answer().await.unwrap().status, 200);
+        let client = idle.0.into_inner().into_std().unwrap();
+        client.set_nonblocking(false).unwrap();
+        clients.push(client);
+    }
+    // These wait to be accepted.
+    clients.extend((0..EACH).map(|_| std::net::TcpStream::connect(address).unwrap()));
+    for client in &mut clients {
+        std::io::Write::write_all(client, HEALTHZ.as_bytes()).unwrap();
+    }
+    stop.send(()).unwrap();
+    for (number, client) in clients.into_iter().enumerate() {
+        client.set_nonblocking(true).unwrap();
+        let mut raw = Raw(tokio::io::BufReader::new(TcpStream::from_std(client).unwrap()));
+        let answer = raw.answer().await;
+        assert!(answer.is_some_and(|answer| answer.status == 200), "client {number}");
+    }
+    timeout(PATIENCE, serving).await.expect("serve does not return").unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_stops_answers_what_it_began_and_takes_nothing_new() {
     let world = World::new().await;

@@ -4,4 +4,5 @@ mod audit;
 mod commands;
 mod doctor;
 mod refusals;
+mod secret_files;
 pub mod serving;

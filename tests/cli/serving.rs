@@ -71,6 +71,7 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
         .with("SECKILL_PAYMENTS_SECRET_PREVIOUS", "the secret before this one")
         .with("SECKILL_PAYMENTS_URL", "https://pay.example/messages")
         .with("SECKILL_REQUIRE_DURABLE", "false")
+        .with("SECKILL_SECRET_PREVIOUS", "the secret before this one")
         .with("SECKILL_SMS", "http")
         .with("SECKILL_SMS_SECRET", "a secret of the gateway")
         .with("SECKILL_SMS_URL", "https://sms.example/send")
@@ -116,7 +117,7 @@ async fn no_server_that_sells_answers_with_the_code_of_a_login() {
         (node, answer.json::<serde_json::Value>().await.unwrap()["code"].clone())
     };
     let serve = || {
-        let mut command = seckill(&["serve", "--listen", "127.0.0.1:0", data]);
+        let mut command = seckill(&["serve", "--listen", "127.0.0.1:0", "--private-stores", data]);
         command.arg(place.path().join("data"));
         command
     };

@@ -172,9 +172,14 @@ async fn a_private_authority_and_a_certificate_of_ones_own_are_named_in_the_addr
     let ran = server.migrate("localhost", &format!("sslmode=require&{}", own(&authority))).await;
     assert_eq!(ran.status, 0, "{ran:?}");
 
+    // A server that lets nobody in is no matter of waiting.
     for (parameters, words) in [
         (checked.clone(), "requires a valid client certificate"),
         ("sslmode=disable".to_owned(), "no encryption"),
+    ] {
+        server.migrate("localhost", &parameters).await.refused(2, words);
+    }
+    for (parameters, words) in [
         (format!("{checked}&{}", own(&stranger)), "UnknownCA"),
         (format!("sslmode=verify-full&{}", own(&authority)), "UnknownIssuer"),
         (format!("sslmode=verify-full&{}&{}", root(&stranger), own(&authority)), "UnknownIssuer"),

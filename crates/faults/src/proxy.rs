@@ -3,7 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -41,6 +42,8 @@ const FAULTS: [Fault; 6] =
 #[derive(Debug)]
 struct ProxyState {
     fault: AtomicU8,
+    /// How long a new connection carries nothing.
+    slow_ms: AtomicU64,
     /// Pieces of the kind that is to be lost which pass before.
     spared: AtomicUsize,
     changed: Notify,
@@ -170,6 +173,7 @@ impl Proxy {
         let port = listener.local_addr().map_err(FaultError::system("listen on 127.0.0.1"))?.port();
         let state = Arc::new(ProxyState {
             fault: AtomicU8::new(0),
+            slow_ms: AtomicU64::new(0),
             spared: AtomicUsize::new(0),
             changed: Notify::new(),
             held: Notify::new(),
@@ -205,6 +209,11 @@ impl Proxy {
         self.state.changed.notify_waiters();
     }
 
+    /// From now on a new connection carries nothing for so long: it is slow to make.
+    pub fn slow_down(&self, connecting: Duration) {
+        self.state.slow_ms.store(connecting.as_millis() as u64, Ordering::SeqCst);
+    }
+
     /// As `LoseRequest` and `LoseAnswer`, but so many of them pass before.
     pub fn break_after(&self, passing: usize, fault: Fault) {
         self.state.spared.store(passing, Ordering::SeqCst);
@@ -230,7 +239,9 @@ async fn accept(
         // Before a server that is gone: cut.
         let Ok(server) = behind.connect().await else { continue };
         let state = Arc::clone(&state);
+        let slow = Duration::from_millis(state.slow_ms.load(Ordering::SeqCst));
         let carrying = async move {
+            tokio::time::sleep(slow).await;
             state.hold().await;
             carry(client, server, &state).await;
         };

@@ -105,14 +105,19 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
     let burst = server.burst as usize;
     let options = ServerOptions {
         server,
-        secret: SecretArgs { secret: None },
-        stores: StoreArgs { database_url: None, redis_url: None, redis: RedisSettings::default() },
+        secret: SecretArgs { secret: None, secret_previous: None },
+        stores: StoreArgs {
+            database_url: None,
+            redis_url: None,
+            redis: RedisSettings::default(),
+            private_stores: true,
+        },
         home,
         until_stdin_closes: args.until_stdin_closes,
         sms: Some(Box::new(ShownSms)),
         payments: Payments::Sandbox,
     };
-    let ready = ReadyServer::prepare(options).await?;
+    let Some(ready) = ReadyServer::prepare(options).await? else { return Ok(()) };
     if !ready.address.ip().is_loopback() {
         tracing::warn!(
             "this is a demonstration: all who reach {} can log in as any buyer, because the server \

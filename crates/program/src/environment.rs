@@ -1,6 +1,8 @@
 //! The environment, looked at before anything starts.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::Path;
 use std::str::FromStr;
 
 use tracing_subscriber::EnvFilter;
@@ -20,6 +22,9 @@ const LISTS: [&str; 5] = [
     "SECKILL_TRUSTED_PROXIES",
 ];
 
+/// At the end of a variable's name: the value stands in the file that is named here.
+const FILE: &str = "_FILE";
+
 /// Checks the environment before anything starts. Returns a warning for each `SECKILL_` variable that
 /// none of `commands` has: it may be misspelt, or somebody else's (Kubernetes sets `SECKILL_PORT` for
 /// a service named seckill).
@@ -28,7 +33,7 @@ const LISTS: [&str; 5] = [
 /// Names the first of our variables that is empty or no text.
 #[allow(clippy::disallowed_methods)] // this module reads the environment
 pub fn check_environment(commands: &[clap::Command]) -> Result<Vec<String>, ConfigError> {
-    let mut variables = BTreeSet::from(OF_NO_ARGUMENT);
+    let mut variables = BTreeSet::from(OF_NO_ARGUMENT.map(str::to_owned));
     for command in commands {
         collect_variables(command, &mut variables);
     }
@@ -51,16 +56,79 @@ pub fn check_environment(commands: &[clap::Command]) -> Result<Vec<String>, Conf
             let nearest = variables.iter().min_by_key(|known| strsim::levenshtein(known, &name));
             warnings.push(format!(
                 "{name} is not a variable of seckill and is ignored (the nearest one is {})",
-                nearest.copied().unwrap_or_default()
+                nearest.map_or("", String::as_str)
             ));
         }
     }
     Ok(warnings)
 }
 
+/// `command`, whose secrets also come from files: that of `DATABASE_URL` from the one that `DATABASE_URL_FILE` names.
+/// Flags win.
+///
+/// # Errors
+/// Names the variable whose file is of no use, or that is set as well as that of the file.
+#[allow(clippy::disallowed_methods)] // this module reads the environment
+pub(crate) fn with_secret_files(mut command: clap::Command) -> Result<clap::Command, ConfigError> {
+    let mut wrong = None;
+    command = command.mut_args(|argument| {
+        let Some(name) = argument.get_env().filter(|_| argument.is_hide_env_values_set()) else {
+            return argument;
+        };
+        let name = name.to_string_lossy().into_owned();
+        let Some(path) = std::env::var_os(name.clone() + FILE) else { return argument };
+        match secret_in(&name, Path::new(&path), std::env::var_os(&name).is_some()) {
+            // It lives as long as the program, as the environment does.
+            Ok(secret) => argument.default_value(&*secret.leak()).hide_default_value(true),
+            Err(error) => {
+                wrong = Some(error);
+                argument
+            }
+        }
+    });
+    if let Some(error) = wrong {
+        return Err(error);
+    }
+    let names: Vec<_> =
+        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    for name in names {
+        let mut below = Ok(());
+        command = command.mut_subcommand(name, |command| {
+            with_secret_files(command.clone()).unwrap_or_else(|error| {
+                below = Err(error);
+                command
+            })
+        });
+        below?;
+    }
+    Ok(command)
+}
+
+fn secret_in(name: &str, path: &Path, is_set_too: bool) -> Result<String, ConfigError> {
+    let refused = |why: &str| ConfigError(format!("{name}{FILE} {why}"));
+    if is_set_too {
+        return Err(refused(&format!("and {name} are both set: unset one of them")));
+    }
+    if path.as_os_str().is_empty() {
+        return Err(refused("is set but empty: give it a value or unset it"));
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| refused(&format!("names {}: {error}", path.display())))?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err(refused(&format!("names {}, which is empty", path.display()))),
+        secret => Ok(secret.to_owned()),
+    }
+}
+
 /// The variables that arguments of `command`, and of all that is below it, are read from.
-fn collect_variables<'a>(command: &'a clap::Command, variables: &mut BTreeSet<&'a str>) {
-    variables.extend(command.get_arguments().filter_map(|argument| argument.get_env()?.to_str()));
+fn collect_variables(command: &clap::Command, variables: &mut BTreeSet<String>) {
+    for argument in command.get_arguments() {
+        let Some(name) = argument.get_env().and_then(OsStr::to_str) else { continue };
+        variables.insert(name.to_owned());
+        if argument.is_hide_env_values_set() {
+            variables.insert(name.to_owned() + FILE);
+        }
+    }
     for below in command.get_subcommands() {
         collect_variables(below, variables);
     }

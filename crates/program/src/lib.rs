@@ -67,7 +67,13 @@ impl<C: Parser> Program<C> {
     /// Parses the arguments, refuses what is unusable, and does the work on a runtime of many threads.
     pub fn main(self, run: impl AsyncFnOnce(C) -> anyhow::Result<ExitCode>) -> ExitCode {
         end_where_nobody_reads();
-        let cli = match C::try_parse() {
+        let command = match environment::with_secret_files(C::command()) {
+            Ok(command) => command,
+            Err(error) => return unusable(&error.to_string()),
+        };
+        let parsed = command.clone().try_get_matches();
+        let parsed = parsed.and_then(|matches| C::from_arg_matches(&matches));
+        let cli = match parsed.map_err(|error| error.format(&mut command.clone())) {
             Ok(cli) => cli,
             Err(error) if error.use_stderr() => return unusable(&first_sentence(&error)),
             Err(help) => {
@@ -121,6 +127,11 @@ fn end_where_nobody_reads() {
         }
         usual(panic);
     }));
+}
+
+/// Tells the person at the terminal what is neither a result nor a failure.
+pub fn note(sentence: impl std::fmt::Display) {
+    eprintln!("seckill: {sentence}");
 }
 
 /// Says why a command cannot begin.

@@ -144,6 +144,8 @@ async fn rush(
         .arg(format!("--attempts={attempts}"))
         .arg(format!("--stock={stock}"))
         .arg(format!("--seed={seed}"))
+        .env_remove("DATABASE_URL_FILE")
+        .env_remove("REDIS_URL_FILE")
         .env("DATABASE_URL", database_url)
         .env("REDIS_URL", redis_url);
     let Rushes { rushes } = output(command).await?;

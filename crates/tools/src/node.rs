@@ -65,6 +65,10 @@ impl Node {
             .args(["--connections-per-address", &MAX_BURST.to_string()])
             // No balancer has to notice that it ends.
             .args(["--drain-delay", "0s"])
+            // Where these secrets came from files.
+            .env_remove("DATABASE_URL_FILE")
+            .env_remove("REDIS_URL_FILE")
+            .env_remove("SECKILL_SECRET_FILE")
             // In the environment, where other users of the machine cannot read them.
             .env("DATABASE_URL", options.database_url)
             .env("REDIS_URL", options.redis_url)

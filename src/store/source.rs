@@ -1,0 +1,60 @@
+//! Where the address of PostgreSQL stands: in a variable, or in a file that is read again, as is the file of passwords
+//! (`PGPASSFILE`).
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::ConnectOptions;
+use sqlx::postgres::PgConnectOptions;
+
+use super::{Service, StoreError};
+
+/// A file with the URL in it.
+#[derive(Debug, Clone)]
+pub struct UrlFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What reads its text.
+    pub read: fn(&str) -> Result<String, String>,
+}
+
+/// Where the address stands.
+#[derive(Debug)]
+pub(super) struct AddressSource {
+    url: String,
+    file: Option<UrlFile>,
+    /// What our connections are called.
+    name: String,
+}
+
+impl AddressSource {
+    pub(super) fn new(url: &str, file: Option<UrlFile>, name: String) -> Self {
+        Self { url: url.to_owned(), file, name }
+    }
+
+    /// Whether it stands in a file.
+    pub(super) const fn is_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// What stands there now, without the settings of our sessions.
+    ///
+    /// # Errors
+    /// `Defect` when it is not a PostgreSQL URL, `Unavailable` when the file is of no use now.
+    pub(super) fn address(&self) -> Result<PgConnectOptions, StoreError> {
+        let url = match &self.file {
+            Some(UrlFile { path, read }) => {
+                let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+                let url = text.and_then(|text| read(text.trim_end()));
+                url.map_err(|why| StoreError::unavailable(Service::Postgres, why))?
+            }
+            None => self.url.clone(),
+        };
+        Ok(PgConnectOptions::from_str(&url)?
+            .application_name(&self.name)
+            // It is about floats in text, which we never read, and poolers refuse it.
+            .extra_float_digits(None)
+            .log_slow_statements(tracing::log::LevelFilter::Off, Duration::ZERO))
+    }
+}

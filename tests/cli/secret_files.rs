@@ -1,0 +1,121 @@
+//! Secrets that stand in files, and stores that nobody meant to be private.
+
+use std::fs;
+
+use testkit::processes::{place, seckill};
+use testkit::program::{Program, Ran, finished};
+use testkit::shop::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_secret_is_also_read_from_a_file() {
+    let world = World::new().await;
+    let by_variables = Program::on(&world);
+    let mut program = Program::alone().with("SECKILL_KEY_PREFIX", world.keys.prefix());
+    for (name, value) in [
+        ("DATABASE_URL", &world.database_url),
+        ("REDIS_URL", &world.redis_url),
+        ("SECKILL_SECRET", &world.secret),
+    ] {
+        let file = by_variables.file(name);
+        // As editors and `openssl rand` leave it.
+        fs::write(&file, format!("{value}\n")).unwrap();
+        program = program.with(&format!("{name}_FILE"), file.to_str().unwrap());
+    }
+    let add = ["voucher", "add", "--title", "t", "--stock", "1"];
+    let id = program.says(&add).await;
+    assert!(by_variables.says(&["voucher", "list"]).await.contains(id.trim()));
+    let out = by_variables.file("tokens.csv");
+    program.says(&["tokens", "--users", "1", "--out", out.to_str().unwrap()]).await;
+    assert!(fs::read_to_string(out).unwrap().contains("1,"));
+    // What a file says is refused in the words of the variable, and is not repeated.
+    let file = by_variables.file("SECKILL_SECRET");
+    fs::write(&file, "hunter2\n").unwrap();
+    let ran = program.run(&["serve"]).await;
+    ran.refused(2, "at least 16 bytes");
+    assert!(!ran.stderr.contains("hunter2"), "{ran:?}");
+    let help = program.run(&["serve", "--help"]).await;
+    assert!(!format!("{help:?}").contains("hunter2") && !help.stdout.contains(&world.secret));
+    // A flag wins.
+    let secret = "0123456789abcdef";
+    let missing = ["serve", "--secret", secret, "--database-url", "mysql://h"];
+    program.run(&missing).await.refused(2, "--database-url");
+}
+
+#[tokio::test]
+async fn a_file_that_is_of_no_use_ends_the_program() {
+    let place = Program::alone();
+    let (empty, there) = (place.file("empty"), place.file("there"));
+    fs::write(&empty, "\n").unwrap();
+    fs::write(&there, "0123456789abcdef").unwrap();
+    for name in [
+        "DATABASE_URL",
+        "REDIS_URL",
+        "SECKILL_SECRET",
+        "SECKILL_SECRET_PREVIOUS",
+        "SECKILL_SMS_URL",
+        "SECKILL_SMS_SECRET",
+        "SECKILL_PAYMENTS_URL",
+        "SECKILL_PAYMENTS_SECRET",
+        "SECKILL_PAYMENTS_SECRET_PREVIOUS",
+    ] {
+        let of_file = format!("{name}_FILE");
+        for (path, words) in [
+            ("/no/such/file", "names /no/such/file"),
+            (empty.to_str().unwrap(), "which is empty"),
+            ("", "is set but empty"),
+        ] {
+            let ran = Program::alone().with(&of_file, path).run(&["serve"]).await;
+            ran.refused(
+                2,
+                &format!("{of_file} {words}").replace("which", &format!("names {path}, which")),
+            );
+        }
+        let both = Program::alone().with(&of_file, there.to_str().unwrap()).with(name, "x");
+        both.run(&["serve"]).await.refused(2, &format!("{of_file} and {name} are both set"));
+    }
+}
+
+#[tokio::test]
+async fn private_stores_do_not_stand_in_for_stores_that_somebody_meant() {
+    let add = ["voucher", "add", "--title", "t", "--stock", "1"];
+    for (name, value, unset) in [
+        ("PGHOST", "db.example", "DATABASE_URL"),
+        ("PGDATABASE", "shop", "DATABASE_URL"),
+        ("PGSERVICE", "shop", "DATABASE_URL"),
+        ("POSTGRES_URL", "postgres://u@h/d", "DATABASE_URL"),
+        ("REDIS_URL", "redis://127.0.0.1:1", "DATABASE_URL"),
+        ("REDIS_HOST", "redis.example", "REDIS_URL"),
+    ] {
+        let program = Program::alone().with(name, value);
+        let words = format!("{name} is set and {unset} is not");
+        for arguments in [&["serve"][..], &["doctor"], &add, &["audit"], &["migrate"]] {
+            let ran = program.run(arguments).await;
+            assert!(ran.status == 2 && ran.stderr.contains(&words), "{arguments:?}: {ran:?}");
+        }
+    }
+    let url = "postgres://u@127.0.0.1:1/d";
+    let one = Program::alone().with("DATABASE_URL", url).with("SECKILL_SECRET", "0123456789abcdef");
+    one.run(&["serve"]).await.refused(2, "DATABASE_URL is set and REDIS_URL is not");
+    // What needs no Redis takes none of its own.
+    one.run(&["migrate"]).await.refused(1, "PostgreSQL is unavailable");
+    let former = Program::alone().with("SECKILL_SECRET_PREVIOUS", "0123456789abcdef");
+    let named = former.with("DATABASE_URL", url).with("REDIS_URL", "redis://127.0.0.1:1");
+    named.run(&["serve"]).await.refused(2, "SECKILL_SECRET is required");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_on_private_stores_says_which_it_used() {
+    let place = place();
+    let data = place.path().join("data");
+    let mut command = seckill(&["voucher", "list", "--private-stores", "--data-dir"]);
+    let ran = Ran::from(
+        finished({
+            command.arg(&data).env("PGHOST", "db.example");
+            command
+        })
+        .await,
+    );
+    assert_eq!(ran.status, 0, "{ran:?}");
+    let words = format!("seckill: using private PostgreSQL and Redis in {}\n", data.display());
+    assert_eq!(ran.stderr, words);
+}

@@ -1,0 +1,146 @@
+//! A role whose password is wrong, or changes while servers run, and a database that is not ours.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use seckill::purchase::Strategy;
+use tempfile::TempDir;
+use testkit::processes::Node;
+use testkit::program::Program;
+use testkit::wait::eventually;
+use url::Url;
+
+use super::crowd::What;
+use super::stage::Stage;
+
+/// A server on which the role `shop` shows a password, and all others do not.
+struct Guarded {
+    stage: Stage,
+    place: TempDir,
+}
+
+impl Guarded {
+    async fn new() -> Self {
+        let stage = Stage::new(Strategy::GroupCommit).await;
+        sqlx::raw_sql("create role shop superuser login").execute(&stage.pool).await.unwrap();
+        let file = sqlx::query_scalar("show hba_file").fetch_one(&stage.pool).await;
+        let file: String = file.unwrap();
+        fs::write(file, "local all shop scram-sha-256\nlocal all all trust\n").unwrap();
+        sqlx::raw_sql("select pg_reload_conf()").execute(&stage.pool).await.unwrap();
+        Self { stage, place: tempfile::tempdir().unwrap() }
+    }
+
+    /// From now on it is this one, and sessions that showed another are ended.
+    async fn password_is(&self, password: &'static str) {
+        let set = format!(
+            "alter role shop password '{password}';
+             select pg_terminate_backend(pid) from pg_stat_activity where usename = 'shop'"
+        );
+        sqlx::raw_sql(sqlx::AssertSqlSafe(set)).execute(&self.stage.pool).await.unwrap();
+    }
+
+    fn url(&self, role: &str, password: Option<&str>) -> String {
+        let mut url = Url::parse(&self.stage.database_url).unwrap();
+        url.set_username(role).unwrap();
+        url.set_password(password).unwrap();
+        url.into()
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.place.path().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    async fn sells(&self, node: &Node, buyer: i64) {
+        eventually("it sells", async || {
+            let told = self.stage.buy(node.address, buyer).await;
+            matches!(told, What::Ordered(_) | What::AlreadyBought(_))
+        })
+        .await;
+    }
+}
+
+/// Where a password stands, and how a server is told of it.
+async fn a_new_password_is_read(
+    variable: &str,
+    text: impl Fn(&Guarded, &str) -> String,
+    url: impl Fn(&Guarded) -> Option<String>,
+) {
+    let guarded = Guarded::new().await;
+    guarded.password_is("one").await;
+    let file = guarded.write("file", &text(&guarded, "one"));
+    let listen = ([127, 0, 0, 1], 0).into();
+    let mut command = guarded.stage.serve(listen, "", &guarded.stage.redis_url);
+    match url(&guarded) {
+        Some(url) => command.env("DATABASE_URL", url),
+        None => command.env_remove("DATABASE_URL"),
+    };
+    let log = guarded.write("log", "");
+    command.env(variable, &file).env("RUST_LOG", "warn");
+    command.stderr(Stdio::from(fs::File::create(&log).unwrap()));
+    let node = Node::start(&mut command).await;
+    guarded.sells(&node, 1).await;
+
+    guarded.password_is("two").await;
+    let why = "password authentication failed for user \"shop\"";
+    eventually("the log says what is wrong now", async || {
+        guarded.stage.buy(node.address, 2).await;
+        fs::read_to_string(&log).unwrap().contains(why)
+    })
+    .await;
+    guarded.write("file", &text(&guarded, "two"));
+    guarded.sells(&node, 2).await;
+    drop(node);
+    guarded.stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_that_changes_in_the_file_of_the_url_is_read_again() {
+    let text = |guarded: &Guarded, password: &str| guarded.url("shop", Some(password));
+    a_new_password_is_read("DATABASE_URL_FILE", text, |_| None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_that_changes_in_the_file_of_passwords_is_read_again() {
+    let text = |_: &Guarded, password: &str| format!("*:*:*:shop:{password}\n");
+    a_new_password_is_read("PGPASSFILE", text, |guarded| Some(guarded.url("shop", None))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_waiting_mends_ends_a_start_with_one_sentence() {
+    let guarded = Guarded::new().await;
+    guarded.password_is("one").await;
+    sqlx::raw_sql("create database nothing").execute(&guarded.stage.pool).await.unwrap();
+    sqlx::raw_sql("create database foreigner").execute(&guarded.stage.pool).await.unwrap();
+    let with_path = |path: &str| {
+        let mut url = Url::parse(&guarded.stage.database_url).unwrap();
+        url.set_path(path);
+        String::from(url)
+    };
+    let foreign = sqlx::PgPool::connect(&with_path("foreigner")).await.unwrap();
+    sqlx::raw_sql("create table users (name text)").execute(&foreign).await.unwrap();
+    foreign.close().await;
+    for (url, words) in [
+        (guarded.url("shop", Some("two")), "password authentication failed for user \"shop\""),
+        (guarded.url("nobody_here", None), "role \"nobody_here\" does not exist"),
+        (with_path("no_such_database"), "database \"no_such_database\" does not exist"),
+        (with_path("foreigner"), "tables of another program"),
+    ] {
+        let program = Program::alone()
+            .with("DATABASE_URL", &url)
+            .with("REDIS_URL", &guarded.stage.redis_url)
+            .with("SECKILL_SECRET", "0123456789abcdef")
+            .with("SECKILL_SMS", "log")
+            .with("SECKILL_PAYMENTS", "sandbox")
+            .with("RUST_LOG", "error");
+        for arguments in [&["migrate"][..], &["serve", "--listen", "127.0.0.1:0"]] {
+            program.run(arguments).await.refused(2, words);
+        }
+        // One that is right lets the same program in.
+        program.with("DATABASE_URL", &with_path("nothing")).says(&["migrate"]).await;
+    }
+    guarded.stage.end().await;
+}
