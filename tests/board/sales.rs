@@ -267,8 +267,7 @@ async fn orders_are_shown_by_state_and_page_by_page_and_saved_as_csv() {
     until_state(&browser, &orders[2], "Paid").await;
 
     let directory = tempfile::tempdir().unwrap();
-    let download = json!({ "behavior": "allow", "downloadPath": directory.path() });
-    browser.devtools("Browser.setDownloadBehavior", download).await;
+    browser.save_to(directory.path()).await;
     let saved = directory.path().join(format!("orders-of-{}.csv", voucher.id));
     browser.click("#orders-csv").await;
     // The browser makes the file first, and writes it then.

@@ -119,8 +119,7 @@ async fn no_order_of_the_sale_before_can_be_pressed_when_those_of_the_next_canno
 async fn orders_that_are_saved_are_named_after_their_own_sale() {
     let (_api, browser, [first, second]) = two_sales().await;
     let directory = tempfile::tempdir().unwrap();
-    let download = json!({ "behavior": "allow", "downloadPath": directory.path() });
-    browser.devtools("Browser.setDownloadBehavior", download).await;
+    browser.save_to(directory.path()).await;
     hold(&browser, "options?.headers?.accept === 'text/csv'").await;
     browser.click("#orders-csv").await;
     browser.until("window.isHeld").await;

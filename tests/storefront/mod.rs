@@ -1,5 +1,6 @@
 //! The storefront, in a real browser.
 
+mod browsers;
 mod older;
 mod payments;
 pub mod sale;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use crate::program::finished;
 
 /// What Chromium is called here.
-fn chromium() -> &'static str {
+pub(super) fn chromium() -> &'static str {
     let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok();
     ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs).expect(
         "this test needs Chromium on the PATH (chromium, chromium-browser or google-chrome): \

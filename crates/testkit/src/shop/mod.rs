@@ -4,6 +4,7 @@ pub mod api_client;
 pub mod browser;
 pub mod contrast;
 pub mod private_server;
+mod shared_browser;
 pub mod sms;
 pub mod web_driver;
 pub mod world;

@@ -1,21 +1,20 @@
 //! A person at a real browser: chromedriver drives Chromium, headless. What a script of the page gets
 //! wrong, and what the page's policy refuses, fails the test.
+//!
+//! One Chromium is kept for a test process. Each person has a browser context of their own in it, as in a
+//! private window: no cookie, no storage and no cache of another's.
 
-use std::io::ErrorKind;
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::sync::Mutex;
 
 use axum::http::Method;
-use child_process::ChildProcess;
 use fantoccini::elements::Element;
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder, Locator};
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::processes::descendants_of;
-use crate::wait::{PATIENCE, eventually, must};
+use super::shared_browser::SharedBrowser;
+use crate::wait::{eventually, must};
 
 /// The size of a phone's page.
 pub const PHONE: (u32, u32) = (390, 844);
@@ -43,12 +42,15 @@ const HOLD_TIMER: &str = r#"
     }
 "#;
 
-/// A browser with one page.
+/// A person's browser, with one page. What was theirs is closed when this is dropped.
 pub struct Browser {
+    shared: &'static SharedBrowser,
     client: Client,
-    driver: ChildProcess,
+    /// The person's browser context.
+    context: String,
+    /// The session of the DevTools protocol in which the page tells what it writes to its console.
+    session: String,
     console: Mutex<Vec<String>>,
-    _profile: TempDir,
 }
 
 /// A command beyond the standard's.
@@ -69,61 +71,32 @@ impl WebDriverCompatibleCommand for ChromeCommand {
     }
 }
 
-/// How often chromedriver is started that ends before it says its port.
-const STARTS: u32 = 5;
-
-/// A chromedriver, and its port. Where very many connections are about, it may end at once: with `--port=0`
-/// it needs one free port for both families of addresses.
-async fn start_driver() -> (ChildProcess, String) {
-    for _ in 0..STARTS {
-        let mut command = Command::new("chromedriver");
-        command.arg("--port=0");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut driver = ChildProcess::start(command, Signal::SIGKILL)
-            .expect("this test needs chromedriver on the PATH: run scripts/setup.sh browser");
-        let port = |line: &str| {
-            let (_, port) = line.split_once("started successfully on port ")?;
-            Some(port.trim_end_matches('.').to_owned())
-        };
-        match driver.ready(PATIENCE, port).await {
-            Ok(port) => return (driver, port),
-            Err(error) => assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{error}"),
-        }
-    }
-    panic!("chromedriver ended {STARTS} times");
-}
-
 impl Browser {
     /// A browser whose user prefers `language`, a tag such as `zh-CN`, with a page of this size.
     pub async fn new(language: &str, size: (u32, u32)) -> Self {
-        let (driver, port) = start_driver().await;
-        let profile = tempfile::tempdir().unwrap();
-        let capabilities = json!({
-            "goog:loggingPrefs": { "browser": "ALL" },
-            "goog:chromeOptions": { "args": [
-                "--headless=new",
-                // As root, and in containers, there is no sandbox to have. The page is ours.
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-dev-shm-usage",
-                "--disable-background-networking",
-                "--disable-component-update",
-                "--no-first-run",
-                // It ends with chromedriver, however that ends.
-                "--remote-debugging-pipe",
-                format!("--accept-lang={language}"),
-                format!("--user-data-dir={}", profile.path().display()),
-            ] },
-        });
-        let Value::Object(capabilities) = capabilities else { unreachable!("an object") };
-        let connector = hyper_util::client::legacy::connect::HttpConnector::new();
-        let client = must("the browser starts", async {
-            let mut builder = ClientBuilder::new(connector);
-            builder.capabilities(capabilities);
-            builder.connect(&format!("http://127.0.0.1:{port}")).await.unwrap()
-        });
-        let browser =
-            Self { client: client.await, driver, console: Mutex::default(), _profile: profile };
+        let shared = SharedBrowser::get().await;
+        let text = |value: Value| value.as_str().unwrap().to_owned();
+        let context = shared.ask(None, "Target.createBrowserContext", json!({})).await;
+        let context = text(context["browserContextId"].clone());
+        let page = json!({ "url": "about:blank", "browserContextId": context, "newWindow": true });
+        let page = shared.ask(None, "Target.createTarget", page).await;
+        let page = text(page["targetId"].clone());
+        let attach = json!({ "targetId": page, "flatten": true });
+        let session = shared.ask(None, "Target.attachToTarget", attach).await;
+        let session = text(session["sessionId"].clone());
+        let version = shared.ask(None, "Browser.getVersion", json!({})).await;
+        let agent = json!({ "userAgent": version["userAgent"], "acceptLanguage": language });
+        for (method, parameters) in [
+            ("Emulation.setUserAgentOverride", agent),
+            // The person looks at this page, whatever others look at theirs.
+            ("Emulation.setFocusEmulationEnabled", json!({ "enabled": true })),
+            ("Log.enable", json!({})),
+            ("Runtime.enable", json!({})),
+        ] {
+            shared.ask(Some(&session), method, parameters).await;
+        }
+        let client = connect(shared, &page).await;
+        let browser = Self { shared, client, context, session, console: Mutex::default() };
         browser.resize(size).await;
         browser
     }
@@ -132,6 +105,25 @@ impl Browser {
     pub async fn devtools(&self, command: &str, parameters: Value) -> Value {
         let body = json!({ "cmd": command, "params": parameters });
         self.client.issue_cmd(ChromeCommand("goog/cdp/execute", body)).await.unwrap()
+    }
+
+    /// What the user saves goes into this directory.
+    pub async fn save_to(&self, directory: &Path) {
+        let saving = json!({
+            "behavior": "allow", "downloadPath": directory, "browserContextId": self.context,
+        });
+        self.shared.ask(None, "Browser.setDownloadBehavior", saving).await;
+    }
+
+    /// The user's browser context.
+    pub fn context(&self) -> &str {
+        &self.context
+    }
+
+    /// The browser contexts of all who are at a browser of this process.
+    pub async fn contexts() -> Value {
+        let contexts = SharedBrowser::get().await.ask(None, "Target.getBrowserContexts", json!({}));
+        contexts.await["browserContextIds"].take()
     }
 
     /// The page has this size from now on.
@@ -250,35 +242,23 @@ impl Browser {
     /// What the page has written to its console: errors of its scripts, refusals of its policy. A
     /// browser also notes each answer of the API that is a refusal; that is no fault of a page.
     pub async fn console(&self) -> Vec<String> {
-        let log = ChromeCommand("se/log", json!({ "type": "browser" }));
-        let log = self.client.issue_cmd(log).await.unwrap();
-        let is_refusal = |entry: &Value| {
-            let of_the_api = entry["message"].as_str().is_some_and(|it| it.contains("/api/"));
-            entry["source"] == "network" && of_the_api
-        };
-        let entries = log.as_array().unwrap().iter().filter(|entry| !is_refusal(entry));
+        // What the page wrote before comes before the answer.
+        self.shared
+            .ask(Some(&self.session), "Runtime.evaluate", json!({ "expression": "0" }))
+            .await;
         let mut console = self.console.lock().unwrap();
-        console.extend(
-            entries.map(|entry| {
-                format!("{} {}: {}", entry["level"], entry["source"], entry["message"])
-            }),
-        );
+        console.extend(self.shared.events(&self.session).iter().filter_map(line_of_console));
         console.clone()
     }
 
-    /// The same after the network was cut, which a browser notes for whatever it was loading.
+    /// Closes the browser after the network was cut, which a browser notes for whatever it was loading.
     pub async fn close_after_cuts(self) {
-        let mut console = self.console().await;
-        console.retain(|line| !line.contains("net::ERR_"));
-        assert_eq!(console, [""; 0]);
-        must("the browser closes", self.client.clone().close()).await.unwrap();
+        self.close_but_for("net::ERR_").await;
     }
 
     /// Closes the browser. Nothing may stand on the console but that a busy server was not ready.
     pub async fn close_quietly(self) {
-        let mut console = self.console().await;
-        console.retain(|line| !line.contains("/readyz"));
-        assert_eq!(console, [""; 0]);
+        self.close_but_for("/readyz").await;
     }
 
     /// Closes the browser. Nothing may stand on the console.
@@ -286,15 +266,51 @@ impl Browser {
         assert_eq!(self.console().await, [""; 0]);
         must("the browser closes", self.client.clone().close()).await.unwrap();
     }
+
+    async fn close_but_for(self, expected: &str) {
+        self.console().await;
+        self.console.lock().unwrap().retain(|line| !line.contains(expected));
+        self.close().await;
+    }
 }
 
 impl Drop for Browser {
-    /// A test that fails leaves no browser behind.
+    /// Also of a test that fails.
     fn drop(&mut self) {
-        let Some(driver) = self.driver.id() else { return };
-        for process in descendants_of(driver) {
-            let process = nix::unistd::Pid::from_raw(process.cast_signed());
-            let _ = nix::sys::signal::kill(process, Signal::SIGKILL);
+        let context = json!({ "browserContextId": self.context });
+        drop(self.shared.send(None, "Target.disposeBrowserContext", &context));
+    }
+}
+
+/// A session of chromedriver at this page.
+async fn connect(shared: &SharedBrowser, page: &str) -> Client {
+    let capabilities = json!({ "goog:chromeOptions": { "debuggerAddress": shared.debugger } });
+    let Value::Object(capabilities) = capabilities else { unreachable!("an object") };
+    let connector = hyper_util::client::legacy::connect::HttpConnector::new();
+    must("chromedriver is at the page", async {
+        let mut builder = ClientBuilder::new(connector);
+        builder.capabilities(capabilities);
+        let client = builder.connect(&shared.driver).await.unwrap();
+        client.switch_to_window(page.to_owned().try_into().unwrap()).await.unwrap();
+        client
+    })
+    .await
+}
+
+/// What an event of a page adds to its console; `None` for what is no fault.
+fn line_of_console(event: &Value) -> Option<String> {
+    let parameters = &event["params"];
+    match event["method"].as_str()? {
+        "Log.entryAdded" => {
+            let entry = &parameters["entry"];
+            let (url, text) = (entry["url"].as_str().unwrap_or_default(), &entry["text"]);
+            let is_refusal = entry["source"] == "network" && url.contains("/api/");
+            (!is_refusal).then(|| format!("{} {}: {url} {text}", entry["level"], entry["source"]))
         }
+        "Runtime.consoleAPICalled" => {
+            Some(format!("{} console: {}", parameters["type"], parameters["args"]))
+        }
+        "Runtime.exceptionThrown" => Some(format!("exception: {}", parameters["exceptionDetails"])),
+        _ => None,
     }
 }
