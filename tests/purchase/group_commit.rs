@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use futures_util::poll;
-use seckill::model::{OrderId, Outcome, Refusal, UserId, VoucherId};
-use seckill::purchase::{PurchaseError, Purchases, PurchasesOptions, Strategy};
+use seckill::model::{Outcome, UserId, VoucherId};
+use seckill::purchase::{PurchaseError, Purchases, Strategy};
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 
@@ -149,52 +149,6 @@ async fn a_poisoned_member_fails_alone() {
     .await;
 }
 
-/// On a runtime of one thread all are asked before any of them gets on.
-#[tokio::test]
-async fn a_user_twice_in_one_batch_buys_once_and_is_named_the_order() {
-    let world = World { strategy: Strategy::GroupCommitUnlocked, ..World::new().await };
-    world.users(10).await;
-    let voucher = world.voucher(50).await;
-    let shop = world.shop().await;
-    shop.sale(voucher.id).await.unwrap();
-    let attempts = (0..50).map(|attempt| shop.buy(user(attempt % 10 + 1), voucher.id));
-    let mut orders = std::collections::HashMap::new();
-    for answer in join_all(attempts).await {
-        match answer.unwrap() {
-            Outcome::Ordered(order) => {
-                assert!(orders.insert(order.user_id, order.id).is_none(), "{order:?}");
-            }
-            Outcome::Refused(Refusal::AlreadyBought { order_id }) => {
-                assert!(world.any_order(order_id).await);
-            }
-            refused => panic!("{refused:?}"),
-        }
-    }
-    assert_eq!(orders.len(), 10);
-    let audit = world.audit().await;
-    assert!(audit.holds && audit.stock == 40, "{audit:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nodes_of_all_strategies_sell_side_by_side_what_one_would() {
-    let world = World::new().await;
-    world.users(150).await;
-    let voucher = world.voucher(100).await;
-    let mut shops = Vec::new();
-    for strategy in Strategy::ALL.into_iter().chain(GROUPS) {
-        let options = PurchasesOptions { strategy, ..world.options() };
-        shops.push(world.purchases(options).await);
-    }
-    let (codes, orders) = rush(&shops, voucher.id, 150, 5).await;
-    assert_eq!((codes["ordered"], orders.len()), (100, 100), "{codes:?}");
-    let audit = world.audit().await;
-    assert!(audit.holds && audit.stock == 0, "{audit:?}");
-    for shop in shops {
-        shop.shutdown().await;
-    }
-    assert!(!world.any_lock(150).await);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_shutdown_waits_for_purchases_that_wait_for_their_batch() {
     each_of(GROUPS, async |world| {
@@ -291,13 +245,5 @@ async fn buy_when_there_is_room(
             }
             bought => return bought.unwrap().code(),
         }
-    }
-}
-
-#[easy_ext::ext(GroupCommitWorld2)]
-pub impl World {
-    async fn any_order(&self, id: OrderId) -> bool {
-        let found = sqlx::query_scalar("select exists (select from orders where id = $1)");
-        found.bind(id.get()).fetch_one(self.database.pool()).await.unwrap()
     }
 }

@@ -1,6 +1,8 @@
 //! The purchase: each strategy, what it does under faults, and the parts that it is made of.
 
 mod after_idleness;
+mod cases;
+mod doors;
 mod faults;
 mod fenced_store;
 pub mod group_commit;

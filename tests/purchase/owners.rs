@@ -6,7 +6,6 @@ use crate::worlds::*;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chrono::TimeDelta;
 use faults::Fault;
 use futures_util::future::join_all;
 use seckill::model::{OrderId, Outcome, Refusal, UserId, VoucherId};
@@ -15,7 +14,7 @@ use seckill::purchase::{Purchases, Strategy};
 use sqlx::{Connection, PgConnection};
 
 use crate::purchase::strategies::rush;
-use testkit::shop::world::{World, each_of, each_strategy, midnight, user};
+use testkit::shop::world::{World, each_of, each_strategy, user};
 use testkit::wait::eventually;
 
 /// Asks again for each owner: all at once, as they would.
@@ -35,52 +34,6 @@ async fn sell(world: &World, voucher: VoucherId, count: i64) -> HashMap<UserId, 
     let (_, orders) = rush(&[world.shop().await], voucher, count, 1).await;
     assert_eq!(orders.len() as i64, count);
     orders.iter().map(|order| (order.user_id, order.id)).collect()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_owners_ask_again_on_the_other_node_after_the_sell_out() {
-    each_strategy(async |world| {
-        world.users(101).await;
-        let voucher = world.voucher(100).await.id;
-        let other = world.shop().await;
-        other.sale(voucher).await.unwrap();
-        let orders = sell(&world, voucher, 100).await;
-        for node in [other, world.shop().await] {
-            let late = node.buy(user(101), voucher).await.unwrap();
-            assert_eq!(late, Outcome::Refused(Refusal::SoldOut));
-            all_hear_of_their_orders(&node, voucher, &orders).await;
-        }
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn owners_hear_of_their_orders_after_the_end_of_the_sale() {
-    each_strategy(async |world| {
-        world.users(21).await;
-        let end = midnight() + TimeDelta::hours(1);
-        let voucher = world.voucher_between(50, midnight(), end).await.id;
-        let orders = sell(&world, voucher, 20).await;
-        world.set_time(end).await;
-        let node = world.shop().await;
-        all_hear_of_their_orders(&node, voucher, &orders).await;
-        let late = node.buy(user(21), voucher).await.unwrap();
-        assert_eq!(late, Outcome::Refused(Refusal::SaleEnded));
-        // The beginning is moved into the future: an owner is an owner all the same.
-        sqlx::query(
-            "update seckill_vouchers set begin_time = $1, end_time = $2, revision = revision + 1",
-        )
-        .bind(end + TimeDelta::hours(1))
-        .bind(end + TimeDelta::hours(2))
-        .execute(world.database.pool())
-        .await
-        .unwrap();
-        let node = world.shop().await;
-        all_hear_of_their_orders(&node, voucher, &orders).await;
-        let early = node.buy(user(21), voucher).await.unwrap();
-        assert_eq!(early.code(), "sale_not_started");
-    })
-    .await;
 }
 
 /// At the bound, and one beyond it: up to the bound memory has all owners, and beyond it the database is asked

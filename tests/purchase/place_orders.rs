@@ -181,16 +181,6 @@ async fn the_same_batch_again_says_the_same_and_changes_nothing() {
     assert_eq!(world.audit().await, audit);
 }
 
-#[tokio::test]
-async fn nothing_is_sold_of_a_voucher_that_is_not_there() {
-    let world = World::new().await;
-    world.users(2).await;
-    let placed = world.place(VoucherId::new(9).unwrap(), &new_orders(1, &[1, 2])).await;
-    assert_eq!(placed, [Placement::VoucherNotFound; 2]);
-    let audits = seckill::purchase::audit::run(world.database.pool(), None).await.unwrap();
-    assert!(audits.is_empty(), "{audits:?}");
-}
-
 /// Batches of overlapping users and vouchers, by writers and on connections of their own, each sent
 /// twice as after a lost answer, in an order that the seed says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -5,11 +5,8 @@ use crate::worlds::*;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
-use group_commit::Limits;
 use seckill::model::{ManualClock, Outcome, Refusal};
-use seckill::store::{NewOrder, OrderWriter, Placement};
 
-use crate::purchase::place_orders::ORDERED;
 use testkit::shop::world::{World, each_strategy, midnight, user};
 
 #[tokio::test]
@@ -38,35 +35,6 @@ async fn a_node_whose_clock_is_an_hour_off_sells_when_the_sale_is_on_and_not_oth
         assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
     })
     .await;
-}
-
-/// Whatever a node believes, the database has the last word.
-#[tokio::test]
-async fn the_database_places_no_order_outside_the_sale() {
-    let world = World::new().await;
-    let hour = TimeDelta::hours(1);
-    let voucher = world.voucher_between(5, midnight() + hour, midnight() + hour * 2).await.id;
-    let limits = Limits { batch: 8, waiting: 8, leaders: 1 };
-    let (writer, ids) = (OrderWriter::new(world.database.clone(), limits), world.order_ids(None));
-    let microsecond = TimeDelta::microseconds(1);
-    let moments = [
-        (midnight() + hour - microsecond, Placement::SaleNotStarted),
-        (midnight() + hour, ORDERED),
-        (midnight() + hour * 2 - microsecond, ORDERED),
-        (midnight() + hour * 2, Placement::SaleEnded),
-    ];
-    for (number, (now, expected)) in (1..).zip(moments) {
-        world.set_time(now).await;
-        let order = NewOrder { id: ids.next().await.unwrap(), user: user(number), at: now };
-        assert_eq!(writer.place(voucher, order).await.unwrap(), expected, "{now}");
-        // An owner hears of the order, also when the sale is over.
-        if expected == ORDERED {
-            world.set_time(midnight() + hour * 3).await;
-            let again = NewOrder { id: ids.next().await.unwrap(), user: user(number), at: now };
-            let placed = writer.place(voucher, again).await.unwrap();
-            assert_eq!(placed, Placement::AlreadyBought(order.id));
-        }
-    }
 }
 
 #[tokio::test]
