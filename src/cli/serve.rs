@@ -191,7 +191,8 @@ impl ReadyServer {
         // First of all, so that an interrupt during the start is not lost.
         let mut stop = Box::pin(program::stop::requested(until_stdin_closes)?);
         telemetry::start_metrics();
-        let http = connection_threads().context("cannot start the threads of the connections")?;
+        let http =
+            server::connection_threads().context("cannot start the threads of the connections")?;
         let listener = {
             let _entered = http.enter();
             server::listen(args.listen)
@@ -313,17 +314,6 @@ async fn drained(
     }
     app.memory().events.close();
     stopping();
-}
-
-/// Connections have threads of their own. On shared ones a purchase, which takes several turns, would
-/// wait in each of them behind thousands of connections that are refused: five times the peak left a
-/// hundredth of the goodput there, and two thirds here, with clients that ignore `Retry-After`.
-///
-/// They live as long as the process: a runtime must not be dropped by a task.
-fn connection_threads() -> std::io::Result<&'static Runtime> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().thread_name("http").enable_all().build()?;
-    Ok(Box::leak(Box::new(runtime)))
 }
 
 /// What sends login codes; `None`: nothing does.

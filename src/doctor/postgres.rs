@@ -7,8 +7,8 @@ use serde::Deserialize;
 use sqlx::{ConnectOptions, Connection};
 use tokio::time::{Instant, timeout};
 
-use super::Finding;
 use super::finding::{ROUND_TRIPS, SLOW_ROUND_TRIP};
+use super::{Finding, disk};
 use crate::store::postgres::{CONNECTED_WITHIN, CONNECTIONS, snapshot_within};
 use crate::store::time_limits::CONNECTION_WITHIN;
 use crate::store::{Database, DatabaseClock, MigrationError, Service, StoreError};
@@ -25,7 +25,6 @@ const LONGEST_REFUND: TimeDelta = TimeDelta::hours(1);
 /// A transaction that is open for longer is worth a look; beyond the second, vacuum is far behind.
 const LONG_TRANSACTION: Duration = Duration::from_secs(60);
 const ENDLESS_TRANSACTION: Duration = Duration::from_secs(3600);
-const GIB: f64 = 1_073_741_824.0;
 /// A machine whose clock differs by more is not kept in step.
 const NOTABLE_OFFSET: TimeDelta = TimeDelta::seconds(1);
 
@@ -141,7 +140,8 @@ fn of_settings(settings: &Settings, is_private: bool) -> Vec<Finding> {
     found.push(isolation(settings));
     found.push(connections(settings));
     found.push(transactions(settings.oldest_s.zip(settings.oldest_pid)));
-    found.extend(disk(settings));
+    let directory = settings.data_directory.as_deref().filter(|_| settings.is_here);
+    found.extend(directory.and_then(disk::look));
     if let Some(timeout) = &settings.idle_timeout {
         let words = format!("the server ends idle sessions after {timeout} ms: they are made anew");
         found.push(Finding::note("PostgreSQL idle time", words));
@@ -253,24 +253,6 @@ fn transactions(oldest: Option<(f64, i32)>) -> Finding {
         open if open >= LONG_TRANSACTION => Finding::note(about, format!("{words}: {what}")),
         _ => Finding::fine(about, words),
     }
-}
-
-/// How much of the disk is free, where PostgreSQL runs on this machine and says where its data is.
-fn disk(settings: &Settings) -> Option<Finding> {
-    let directory = settings.data_directory.as_ref().filter(|_| settings.is_here)?;
-    let found = nix::sys::statvfs::statvfs(directory.as_str()).ok()?;
-    let unit = found.fragment_size() as u64;
-    Some(free(found.blocks_available() as u64 * unit, found.blocks() as u64 * unit))
-}
-
-fn free(bytes: u64, of: u64) -> Finding {
-    let about = "PostgreSQL disk";
-    let words = format!("{:.1} GiB are free of {:.1}", bytes as f64 / GIB, of as f64 / GIB);
-    if (bytes as f64) < GIB || bytes < of / 20 {
-        let what = "nothing is sold on a full disk: make room, or a larger one";
-        return Finding::danger(about, format!("{words}: {what}"));
-    }
-    Finding::fine(about, words)
 }
 
 /// How long a connection of its own takes, and the shortest of a few round trips on it.
@@ -407,14 +389,5 @@ mod tests {
         assert_eq!([level(60.0), level(3599.9)], [Level::Note; 2]);
         assert_eq!(level(3600.0), Level::Danger);
         assert_eq!(transactions(None).level, Level::Fine);
-    }
-
-    #[test]
-    fn a_disk_with_less_than_a_gibibyte_or_a_twentieth_is_in_danger() {
-        let gib = 1 << 30;
-        assert_eq!(free(gib, 10 * gib).level, Level::Fine);
-        assert_eq!(free(gib - 1, 10 * gib).level, Level::Danger);
-        assert_eq!(free(5 * gib, 100 * gib).level, Level::Fine);
-        assert_eq!(free(5 * gib - 1, 100 * gib).level, Level::Danger);
     }
 }

@@ -46,7 +46,7 @@ impl Future for Connecting {
     type Output = Acquired;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Acquired> {
-        let rest = self.rest.as_mut().expect("it is not polled after its end");
+        let Some(rest) = self.rest.as_mut() else { unreachable!("it is not polled after its end") };
         let acquired = rest.as_mut().poll(context);
         if acquired.is_ready() {
             self.rest = None;

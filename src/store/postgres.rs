@@ -21,7 +21,7 @@ use redisson_lock::timeout::within;
 
 pub use super::source::UrlFile;
 
-/// How long it may take to make a connection. Who needs one waits for less, and it is made all the same.
+/// How long it may take to make a connection. A statement waits for less, and the connection is made all the same.
 pub const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long a handle that is closed waits for what is under way. Purchases have ended before.
@@ -368,7 +368,7 @@ fn pool(connections: u32, options: PgConnectOptions, durability: &DurabilityChec
     PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(CONNECTED_WITHIN)
-        // Who waited for it has told so.
+        // The statement that waited for it has told so.
         .acquire_slow_level(tracing::log::LevelFilter::Off)
         // A round trip per query for what the query itself finds out.
         .test_before_acquire(false)

@@ -28,7 +28,7 @@ async fn a_page_comes_in_the_language_of_its_reader_with_a_strict_policy() {
     ] {
         let answer = page(&api, path, accepted).await;
         assert_eq!(answer.header("content-language"), Some(language), "{path} {accepted}");
-        assert!(answer.text.contains(&format!("<html lang=\"{language}\">")));
+        assert!(answer.text.contains(&format!("<html lang=\"{language}\"")));
         assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
         assert_eq!(answer.header("cache-control"), Some("no-cache"));
         let policy = answer.header("content-security-policy").unwrap();

@@ -60,6 +60,8 @@ pub enum Fault {
     DiskFull(Disk),
     /// Another session holds the rows of the newest orders.
     HoldOrders,
+    /// The connections to PostgreSQL break, and each new one takes longer than a purchase waits.
+    SlowReconnect(Reach),
 }
 
 impl Fault {
@@ -74,6 +76,7 @@ impl Fault {
             Self::ClockJump(_) => "clock jump".to_owned(),
             Self::DiskFull(disk) => format!("disk full under {disk}"),
             Self::HoldOrders => "orders held".to_owned(),
+            Self::SlowReconnect(_) => "slow reconnect".to_owned(),
         }
     }
 }
@@ -111,7 +114,9 @@ impl fmt::Display for Step {
         f.write_str(&self.fault.kind())?;
         match self.fault {
             Fault::ClockJump(minutes) => write!(f, " of {minutes:+} min")?,
-            Fault::Cut(_, _, Reach::SecondNode) => f.write_str(" (second node)")?,
+            Fault::Cut(_, _, Reach::SecondNode) | Fault::SlowReconnect(Reach::SecondNode) => {
+                f.write_str(" (second node)")?;
+            }
             _ => {}
         }
         let (begins, lasts) = (self.begins.as_millis(), self.lasts.as_millis());
@@ -160,9 +165,15 @@ impl Round {
         let faults: Vec<Fault> = faults.collect();
         let mut steps: Vec<Step> =
             faults.into_iter().map(|fault| step(fault, &mut random)).collect();
-        // Last, so that the other faults of a seed are what they were before there was this one.
+        // Last, so that the other faults of a seed are what they were before there were these.
         if random.random_bool(0.25) {
             steps.push(step(Fault::HoldOrders, &mut random));
+        }
+        // Both would break the same proxies.
+        let is_cut = |step: &Step| matches!(step.fault, Fault::Cut(Server::Postgres, ..));
+        if random.random_bool(0.2) && !steps.iter().any(is_cut) {
+            let reach = reach(&mut random);
+            steps.push(step(Fault::SlowReconnect(reach), &mut random));
         }
         Self { seed, strategy, orders_before, steps }
     }
@@ -216,10 +227,14 @@ fn fault(victim: Victim, random: &mut StdRng) -> Fault {
         4..6 => Fault::Pause(victim),
         _ => {
             let faults = [NetworkFault::Down, NetworkFault::Deaf, NetworkFault::LoseAnswer];
-            let reach = if random.random_bool(0.5) { Reach::BothNodes } else { Reach::SecondNode };
+            let reach = reach(random);
             Fault::Cut(server, faults[random.random_range(0..faults.len())], reach)
         }
     }
+}
+
+fn reach(random: &mut StdRng) -> Reach {
+    if random.random_bool(0.5) { Reach::BothNodes } else { Reach::SecondNode }
 }
 
 fn step(fault: Fault, random: &mut StdRng) -> Step {
@@ -250,6 +265,6 @@ fn a_seed_always_says_the_same_and_every_kind_of_fault_comes() {
         kinds.extend(round.steps.iter().map(|step| step.fault.kind()));
     }
     // Three are killed, three paused; two can be cut off, silent, or lose an answer; three things
-    // are stopped by a full disk, and one clock jumps.
-    assert_eq!(kinds.len(), 3 + 3 + 6 + 3 + 1, "{kinds:?}");
+    // are stopped by a full disk, one clock jumps, orders are held, and a reconnect is slow.
+    assert_eq!(kinds.len(), 3 + 3 + 6 + 3 + 1 + 1 + 1, "{kinds:?}");
 }

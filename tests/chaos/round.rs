@@ -24,6 +24,12 @@ use testkit::wait::eventually;
 /// Everything sells again within this time after the last fault is over, without a hand.
 pub const SELLS_AGAIN_WITHIN: Duration = Duration::from_secs(15);
 
+/// How long a slow connection to PostgreSQL takes: longer than a purchase waits for one.
+const SLOW_CONNECTION: Duration = Duration::from_millis(1_500);
+
+/// How long PostgreSQL is cut off where the connections are to break, and no more.
+const CUT_FOR: Duration = Duration::from_millis(20);
+
 /// Servers, which one round after the other uses.
 pub struct Ground {
     stage: Stage,
@@ -104,8 +110,12 @@ impl<'a> Running<'a> {
         };
         running.money = Some(Money::open(&running.stage.sale).await);
         for step in &round.steps {
-            if let Fault::Cut(server, _, reach) = step.fault {
-                running.put_proxies_before(server, reach).await;
+            match step.fault {
+                Fault::Cut(server, _, reach) => running.put_proxies_before(server, reach).await,
+                Fault::SlowReconnect(reach) => {
+                    running.put_proxies_before(Server::Postgres, reach).await;
+                }
+                _ => {}
             }
         }
         for node in 0..2 {
@@ -118,7 +128,8 @@ impl<'a> Running<'a> {
     async fn put_proxies_before(&mut self, server: Server, reach: Reach) {
         let sale = &self.stage.sale;
         for node in 0..2 {
-            if node == 0 && reach == Reach::SecondNode {
+            let proxies = if server == Server::Redis { &self.redis } else { &self.postgres };
+            if node == 0 && reach == Reach::SecondNode || proxies[node].is_some() {
                 continue;
             }
             if server == Server::Redis {
@@ -149,7 +160,7 @@ impl<'a> Running<'a> {
         command
     }
 
-    fn begin(&mut self, fault: Fault) {
+    async fn begin(&mut self, fault: Fault) {
         match fault {
             Fault::Kill(victim) => self.signal(victim, Signal::SIGKILL),
             Fault::Pause(victim) => self.signal(victim, Signal::SIGSTOP),
@@ -159,6 +170,13 @@ impl<'a> Running<'a> {
             Fault::HoldOrders => {
                 let url = self.stage.sale.database_url.clone();
                 self.holder = Some(tokio::spawn(hold_orders(url)));
+            }
+            Fault::SlowReconnect(_) => {
+                let slow = |proxy: &Proxy| proxy.slow_down(SLOW_CONNECTION);
+                self.postgres.iter().flatten().for_each(slow);
+                self.break_by(Server::Postgres, NetworkFault::Down);
+                tokio::time::sleep(CUT_FOR).await;
+                self.break_by(Server::Postgres, NetworkFault::None);
             }
         }
     }
@@ -178,6 +196,9 @@ impl<'a> Running<'a> {
             }
             // Its connection breaks, so what it did is taken back.
             Fault::HoldOrders => self.holder.take().unwrap().abort(),
+            Fault::SlowReconnect(_) => {
+                self.postgres.iter().flatten().for_each(|proxy| proxy.slow_down(Duration::ZERO));
+            }
         }
     }
 
@@ -240,7 +261,7 @@ impl<'a> Running<'a> {
         for (at, begins, fault) in events {
             tokio::time::sleep(at.saturating_sub(began.elapsed())).await;
             if begins {
-                self.begin(fault);
+                self.begin(fault).await;
                 continue;
             }
             // Where nothing else goes on, the jump has to be seen.

@@ -144,6 +144,11 @@ async fn a_voucher_with_a_price_is_bought_and_paid_for() {
     browser.close().await;
 }
 
+/// Who has cancelled an order may buy the voucher again after a second.
+async fn pause_is_over(api: &Api) {
+    api.world.set_time(api.world.clock.now() + TimeDelta::seconds(1)).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_is_cancelled_when_its_buyer_is_sure_and_the_voucher_bought_again() {
     let (api, _) = shop().await;
@@ -160,6 +165,7 @@ async fn an_order_is_cancelled_when_its_buyer_is_sure_and_the_voucher_bought_aga
     assert_eq!(statuses(&api).await, ["cancelled"]);
     browser.until_text(".stock", "2 of 2 left").await;
     browser.until_text(BUY, "Buy now").await;
+    pause_is_over(&api).await;
     browser.click(BUY).await;
     browser.until_text(MESSAGE, "Reserved for you. Order ").await;
     assert_eq!(statuses(&api).await, ["unpaid", "cancelled"]);
@@ -194,6 +200,7 @@ async fn what_is_paid_or_cancelled_elsewhere_shows_without_a_reload() {
     let order = only_order(&api).await;
     post_as(&api, 1, &format!("/api/orders/{order}/cancellation")).await.is(200);
     browser.until_text(MESSAGE, "Your order is cancelled.").await;
+    pause_is_over(&api).await;
     // Bought elsewhere: this page asks when somebody comes back to it.
     api.buy(1, voucher.id).await.is(201);
     browser.value("dispatchEvent(new Event('focus'))").await;

@@ -43,6 +43,7 @@ pub(super) struct SharedBrowser {
     input: Mutex<(ChildStdin, u64)>,
     heard: Arc<Mutex<Heard>>,
     _driver: (Child, BufReader<ChildStdout>),
+    _chromium: Child,
 }
 
 /// What has come through the pipe.
@@ -86,7 +87,7 @@ impl SharedBrowser {
         thread::spawn(move || hear(output_of_pipe, &into));
         let input = Mutex::new((chromium.stdin.take().unwrap(), 0));
         let debugger = format!("127.0.0.1:{}", port_of(&profile));
-        Self { driver, debugger, input, heard, _driver: (process, output) }
+        Self { driver, debugger, input, heard, _driver: (process, output), _chromium: chromium }
     }
 
     /// Sends a command of the DevTools protocol, to the browser or to a session of one of its pages.

@@ -217,7 +217,8 @@ impl Testbed {
 
     /// Measures everything round by round, audits what was sold, and reports.
     async fn measure(&mut self, args: &CeilingArgs) -> anyhow::Result<ExitCode> {
-        let stores = format!("private: {}", self.stores.private().unwrap_or_else(|| "none".to_owned()));
+        let stores =
+            format!("private: {}", self.stores.private().unwrap_or_else(|| "none".to_owned()));
         let machine =
             machine::look(&self.database, &self.redis, &stores, &self.programs.versions).await;
         eprintln!("{}", machine::text(&machine));
