@@ -1,7 +1,9 @@
 //! Metrics: every name and label value. Those of the lock are in its crate.
 
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use chrono::TimeDelta;
@@ -49,6 +51,9 @@ pub const INTERNAL_ERROR: &str = "internal_error";
 
 /// The target of the spans of a request and of the steps of a purchase.
 pub const SPANS: &str = "seckill::request";
+
+/// How often the log names somebody who is limited.
+const NAME_EVERY: Duration = Duration::from_secs(60);
 
 /// How often histograms are tidied.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -163,9 +168,16 @@ pub fn login_refused(limit: &'static str) {
     metrics::counter!(name::LOGIN_REFUSED, "limit" => limit).increment(1);
 }
 
-/// A request was refused with 429, `by` the rate of its buyer, what the buyer has under way, or the rate of its address.
-pub fn rate_limited(by: &'static str) {
+/// A request was refused with 429, `by` the rate of its buyer, what the buyer has under way, the pause after a
+/// cancellation, or the rate of its address. The log names one of each kind a minute.
+pub fn rate_limited(by: &'static str, whom: &dyn Display) {
+    static NAMED: Mutex<BTreeMap<&str, Instant>> = Mutex::new(BTreeMap::new());
     metrics::counter!(name::RATE_LIMITED, "by" => by).increment(1);
+    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    if named.get(by).is_none_or(|at| at.elapsed() >= NAME_EVERY) {
+        named.insert(by, Instant::now());
+        tracing::warn!(by, %whom, "asks too often and is told 429 (seckill_rate_limited_total)");
+    }
 }
 
 /// A stream of events has begun.

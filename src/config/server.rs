@@ -78,7 +78,7 @@ pub struct ServerArgs {
     pub login_limits: LoginLimits,
 
     /// How often one buyer may ask the database, purchases included: so many at once, and as many again in this time;
-    /// beyond it 429 and Retry-After. Administrators may ask as often as they like
+    /// beyond it 429 and Retry-After. Administrators are limited in purchases alone
     #[arg(long, env = "SECKILL_BUYER_RATE", value_name = "COUNT/TIME|off", default_value_t = DEFAULT_BUYER_RATE)]
     pub buyer_rate: BucketRate,
 

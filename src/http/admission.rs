@@ -4,17 +4,21 @@
 //! All of it counts within one process. Purchases have limits of their own
 //! ([`Purchases::buy`](crate::purchase::Purchases::buy)), because memory refuses most of them; they share a buyer's rate.
 
+use std::convert::Infallible;
+use std::fmt::Display;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::Router;
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 use super::address::ClientAddress;
 use super::problem::Code;
@@ -29,8 +33,6 @@ const REQUESTS_OF_A_BUYER: usize = 8;
 const RETRY_SHARE: Duration = Duration::from_secs(1);
 /// Administrators who are remembered, so that a buyer's limits do not concern them.
 const MAX_ADMINISTRATORS: usize = 1_000;
-/// How often the log names somebody who is limited.
-const NAME_EVERY: Duration = Duration::from_secs(60);
 
 /// What each buyer and each address has used.
 #[derive(Debug)]
@@ -38,13 +40,14 @@ pub struct Admission {
     buyers: Shares<UserId>,
     administrators: Cache<UserId, ()>,
     addresses: TokenBuckets<IpAddr>,
-    named: Mutex<Option<Instant>>,
 }
 
 /// The limits of a router: permits for all of its requests, and those of each buyer.
 #[derive(Debug, Clone)]
 struct Limit {
     permits: Arc<Semaphore>,
+    /// Those of a user who is known to be an administrator.
+    of_administrators: Arc<Semaphore>,
     buyers: Option<App>,
 }
 
@@ -54,7 +57,6 @@ impl Admission {
             buyers: Shares::default(),
             administrators: Cache::new(MAX_ADMINISTRATORS),
             addresses: TokenBuckets::new(address_rate),
-            named: Mutex::default(),
         }
     }
 
@@ -70,18 +72,7 @@ impl Admission {
             return Ok(());
         }
         let customer = counted_as(address.0);
-        self.addresses.take(customer).map_err(|wait| self.limited("address", &customer, wait))
-    }
-
-    fn limited(&self, by: &'static str, whom: &impl ToString, wait: Duration) -> ApiError {
-        telemetry::rate_limited(by);
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        if named.is_none_or(|at| at.elapsed() >= NAME_EVERY) {
-            *named = Some(Instant::now());
-            let whom = whom.to_string();
-            tracing::warn!(by, whom, "asks too often and is told 429 (seckill_rate_limited_total)");
-        }
-        ApiError::too_many_requests(wait)
+        self.addresses.take(customer).map_err(|wait| refused_by("address", &customer, wait))
     }
 }
 
@@ -95,31 +86,68 @@ impl App {
         if admission.administrators.get(&user).is_some() {
             return Ok(None);
         }
-        let admitted = self.purchases.admit(user);
-        admitted.map_err(|wait| admission.limited("buyer", &user, wait))?;
         let share = admission.buyers.take(user, REQUESTS_OF_A_BUYER);
-        share.map(Some).ok_or_else(|| admission.limited("share", &user, RETRY_SHARE))
+        let share = share.ok_or_else(|| refused_by("share", &user, RETRY_SHARE))?;
+        // It counts and names for itself.
+        self.purchases.admit(user).map_err(ApiError::too_many_requests)?;
+        Ok(Some(share))
+    }
+
+    /// Lets somebody who needs no token ask the database once: a buyer by the buyer's rate, a stranger by that of the
+    /// address.
+    pub(super) fn admit_anybody(&self, from: &Anybody) -> Result<(), ApiError> {
+        match self.session_of(&from.headers) {
+            Ok(session) => self.admit(session.user).map(drop),
+            Err(_) => self.memory().admission.admit_stranger(from.address),
+        }
     }
 }
 
-/// `routes` of buyers, all of which need a token and ask the database.
+fn refused_by(by: &'static str, whom: &impl Display, wait: Duration) -> ApiError {
+    telemetry::rate_limited(by, whom);
+    ApiError::too_many_requests(wait)
+}
+
+/// From whom a request comes that needs no token.
+#[derive(Debug)]
+pub struct Anybody {
+    address: ClientAddress,
+    /// The token alone, if there is one.
+    headers: HeaderMap,
+}
+
+impl FromRequestParts<App> for Anybody {
+    type Rejection = Infallible;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        let Ok(address) = ClientAddress::from_request_parts(parts, app).await;
+        let token = parts.headers.get(AUTHORIZATION).cloned();
+        Ok(Self {
+            address,
+            headers: token.map(|token| (AUTHORIZATION, token)).into_iter().collect(),
+        })
+    }
+}
+
+/// `routes` of buyers, all of which need a token and ask the database. An administrator has other permits, once it is
+/// known that the user is one: buyers can take none of them.
 pub(super) fn limited_for_buyers(
     app: &App,
     permits: &Arc<Semaphore>,
     routes: Router<App>,
 ) -> Router<App> {
-    with_limit(routes, permits, Some(app.clone()))
+    let of_administrators = Arc::clone(&app.memory().administration);
+    with_limit(routes, Limit { of_administrators, ..limit_of(permits, Some(app.clone())) })
 }
 
 /// `routes` within the limit on requests that ask the database.
 pub fn limited<S: Clone + Send + Sync + 'static>(app: App, routes: Router<S>) -> Router<S> {
-    with_limit(routes, &app.memory().reads, None)
+    with_limit(routes, limit_of(&app.memory().reads, None))
 }
 
 /// `routes` within the limit on logins. Strangers may use them: whatever they send, it takes nothing from the routes
 /// of [`limited`].
 pub fn limited_logins<S: Clone + Send + Sync + 'static>(app: &App, routes: Router<S>) -> Router<S> {
-    with_limit(routes, &app.memory().logins, None)
+    with_limit(routes, limit_of(&app.memory().logins, None))
 }
 
 /// `routes` within the limit on login codes that are on their way. They wait for a gateway: so they have permits of
@@ -132,24 +160,25 @@ pub fn limited_login_codes<S: Clone + Send + Sync + 'static>(
     routes.route_layer(from_fn_with_state(permits, limit_while_connected))
 }
 
-fn with_limit<S: Clone + Send + Sync + 'static>(
-    routes: Router<S>,
-    permits: &Arc<Semaphore>,
-    buyers: Option<App>,
-) -> Router<S> {
-    let limit_of = Limit { permits: Arc::clone(permits), buyers };
-    routes.route_layer(from_fn_with_state(limit_of, limit))
+fn limit_of(permits: &Arc<Semaphore>, buyers: Option<App>) -> Limit {
+    Limit { permits: Arc::clone(permits), of_administrators: Arc::clone(permits), buyers }
+}
+
+fn with_limit<S: Clone + Send + Sync + 'static>(routes: Router<S>, limits: Limit) -> Router<S> {
+    routes.route_layer(from_fn_with_state(limits, limit))
 }
 
 /// Load shedding: beyond the limit a request is refused at once, so that it does not queue for the few
 /// connections of these routes. A request that was let in runs to its end, also if its client leaves: a
 /// connection on which a statement was broken off would be lost to the pool for a while.
 async fn limit(State(limit): State<Limit>, mut request: Request, next: Next) -> Response {
-    let share = match limit.buyers.map(|app| admit_buyer(&app, &mut request)).transpose() {
-        Ok(share) => share,
-        Err(error) => return error.into_response(),
+    let (share, permits) = match limit.buyers.map(|app| admit_buyer(&app, &mut request)) {
+        None => (None, limit.permits),
+        Some(Ok(Some(share))) => (Some(share), limit.permits),
+        Some(Ok(None)) => (None, limit.of_administrators),
+        Some(Err(error)) => return error.into_response(),
     };
-    let Ok(permit) = limit.permits.try_acquire_owned() else {
+    let Ok(permit) = permits.try_acquire_owned() else {
         return ApiError::unavailable().into_response();
     };
     let answering = tokio::spawn(async move {
@@ -159,7 +188,7 @@ async fn limit(State(limit): State<Limit>, mut request: Request, next: Next) -> 
     answering.await.unwrap_or_else(|_panic| ApiError::new(Code::Internal).into_response())
 }
 
-/// Finds the buyer of a request, for its handler, too, and what the buyer may have under way.
+/// Finds the buyer of a request, for its handler, too, and what the buyer may have under way; `None`: an administrator.
 fn admit_buyer(app: &App, request: &mut Request) -> Result<Option<Share<UserId>>, ApiError> {
     let session = app.session(request.headers(), request.extensions())?;
     let share = app.admit(session.user)?;
@@ -167,8 +196,8 @@ fn admit_buyer(app: &App, request: &mut Request) -> Result<Option<Share<UserId>>
     Ok(share)
 }
 
-/// The same as `limit` in the task of the connection: a client who leaves breaks it off. For what takes no connection of a pool
-/// for longer than a command of Redis.
+/// The same as `limit` in the task of the connection: a client who leaves breaks it off. For what takes no
+/// connection of a pool for longer than a command of Redis.
 async fn limit_while_connected(
     State(permits): State<Arc<Semaphore>>,
     request: Request,

@@ -49,7 +49,7 @@ impl App {
         })
     }
 
-    fn session_of(&self, headers: &HeaderMap) -> Result<Session, ApiError> {
+    pub(super) fn session_of(&self, headers: &HeaderMap) -> Result<Session, ApiError> {
         let token = self.tokens.verify(headers)?;
         if self.revocations.is_void(token.user, token.issued, self.purchases.clock().now()) {
             let detail = "the user has ended the session: log in again";
@@ -63,7 +63,11 @@ impl Session {
     /// Whether the user's phone is an administrator's by the configuration of now.
     pub async fn may_administer(&self, app: &App) -> Result<bool, ApiError> {
         let user = users::find(app.database.pool(), self.user).await?;
-        Ok(user.is_some_and(|user| app.admin_phones.contains(&user.phone)))
+        let may = user.is_some_and(|user| app.admin_phones.contains(&user.phone));
+        if may {
+            app.memory().admission.remember_administrator(self.user);
+        }
+        Ok(may)
     }
 }
 
@@ -84,7 +88,6 @@ where
         let app = App::from_ref(state);
         let session = Session::from_request_parts(parts, state).await?;
         if session.may_administer(&app).await? {
-            app.memory().admission.remember_administrator(session.user);
             Ok(Self { user: session.user })
         } else {
             Err(ApiError::new(Code::Forbidden))

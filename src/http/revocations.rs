@@ -60,10 +60,17 @@ impl NotBefore {
         self.users.retain(|_, not_before| *not_before > self.everybody);
     }
 
-    fn is_void(&self, user: UserId, issued: i64) -> bool {
-        let of_user = self.users.get(&user).copied().unwrap_or(i64::MIN);
-        issued < self.everybody.max(of_user)
+    fn is_void(&self, user: UserId, issued: i64, is_ahead: bool) -> bool {
+        let of_user = self.users.get(&user).copied();
+        // The first token after the end has the end's own stamp. Any other one of the future may be older than it.
+        let is_unsure = is_ahead && of_user.is_some_and(|not_before| issued != not_before);
+        is_unsure || issued < self.everybody.max(of_user.unwrap_or(i64::MIN))
     }
+}
+
+/// Whether a token was stamped by a clock that is ahead: nobody knows when it was issued.
+pub fn is_ahead(issued: DateTime<Utc>, now: DateTime<Utc>) -> bool {
+    issued > now + STAMPED_AHEAD
 }
 
 /// What this process knows of revoked tokens. A task keeps it up to date as long as this lives.
@@ -114,11 +121,7 @@ impl Revocations {
     /// Whether a token of `user` that says it was issued at `issued` is void at `now`.
     pub fn is_void(&self, user: UserId, issued: DateTime<Utc>, now: DateTime<Utc>) -> bool {
         let known = self.not_before.read().unwrap_or_else(PoisonError::into_inner);
-        // It was stamped by a clock that is ahead (releases before 0.2 went by the server's own), so nobody
-        // knows when it was issued.
-        let is_ahead = issued > now + STAMPED_AHEAD;
-        let issued = if is_ahead { i64::MIN } else { issued.timestamp_micros() };
-        known.is_void(user, issued)
+        known.is_void(user, issued.timestamp_micros(), is_ahead(issued, now))
     }
 
     /// Asks the database no more.
@@ -206,12 +209,20 @@ mod tests {
     #[test]
     fn a_token_is_void_when_it_is_older_than_the_latest_revocation() {
         let mut known = NotBefore::new(10);
-        assert!(!known.is_void(user(1), 0));
+        assert!(!known.is_void(user(1), 0, false));
         for not_before in [70, 50] {
             known.add(user(1), not_before);
         }
-        let void = |user, issued| known.is_void(user, issued);
+        let void = |user, issued| known.is_void(user, issued, false);
         assert_eq!([void(user(1), 69), void(user(1), 70), void(user(2), 0)], [true, false, false]);
+    }
+
+    #[test]
+    fn a_stamp_of_the_future_is_good_for_users_who_ended_nothing_and_where_it_is_the_ends_own() {
+        let mut known = NotBefore::new(10);
+        known.add(user(1), 50);
+        let void = |user, issued| known.is_void(user, issued, true);
+        assert_eq!([void(user(1), 51), void(user(1), 50), void(user(2), 51)], [true, false, false]);
     }
 
     #[test]
@@ -222,13 +233,13 @@ mod tests {
             assert!(known.users.len() <= 100, "{number}");
         }
         for number in 1..=1_000 {
-            assert!(known.is_void(user(number), number - 1), "{number}");
-            assert!(!known.is_void(user(number), number.max(known.everybody)), "{number}");
+            assert!(known.is_void(user(number), number - 1, false), "{number}");
+            assert!(!known.is_void(user(number), number.max(known.everybody), false), "{number}");
         }
         // Of the others the old ones are void, too, and only those.
         let everybody = known.everybody;
         assert!((800..1_000).contains(&everybody), "{everybody}");
-        assert!(known.is_void(user(5_000), everybody - 1));
-        assert!(!known.is_void(user(5_000), everybody));
+        assert!(known.is_void(user(5_000), everybody - 1, false));
+        assert!(!known.is_void(user(5_000), everybody, false));
     }
 }

@@ -13,13 +13,14 @@ use super::address::ClientAddress;
 use super::auth::Session;
 use super::body::JsonBody;
 use super::problem::Code;
+use super::revocations::is_ahead;
 use super::schemas::{LoginCode, Phone};
 use super::tokens::SESSION_LASTS;
 use super::{ApiError, App};
 use crate::model::{User, UserId, normalized_phone};
 use crate::store::login_codes::{Check, LoginCodes};
 use crate::store::login_limits::{self, Counted, Rate, UsedUp};
-use crate::store::{LoginLimits, revocations, users};
+use crate::store::{LoginLimits, revocations, users, vouchers};
 use crate::telemetry;
 
 /// Asks for a login code.
@@ -252,9 +253,14 @@ pub async fn me(State(app): State<App>, session: Session) -> Result<Json<UserBod
         (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn end_all(State(app): State<App>, session: Session) -> Result<StatusCode, ApiError> {
-    // Later than any token that was issued before now, and than that of this request.
-    let earliest = app.purchases.clock().latest().max(session.issued) + TimeDelta::microseconds(1);
-    let revoked = revocations::revoke(app.database.pool(), session.user, earliest).await?;
+    // Later than any token that was issued before now, and than that of this request. This machine's clock may have
+    // been set a moment ago: so the database says what time it is.
+    let (pool, clock) = (app.database.pool(), app.purchases.clock());
+    vouchers::read_clock(pool, clock).await?;
+    let now = clock.latest();
+    let issued = if is_ahead(session.issued, now) { now } else { session.issued };
+    let earliest = now.max(issued) + TimeDelta::microseconds(1);
+    let revoked = revocations::revoke(pool, session.user, earliest).await?;
     app.revocations.add(session.user, revoked.ok_or_else(user_is_gone)?);
     Ok(StatusCode::NO_CONTENT)
 }

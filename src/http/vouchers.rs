@@ -10,7 +10,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::address::ClientAddress;
+use super::admission::Anybody;
 use super::auth::AdminSession;
 use super::body::{JsonBody, maybe_whole_number, whole_number};
 use super::problem::Code;
@@ -197,14 +197,14 @@ impl From<VoucherChangeBody> for VoucherChange {
     ))]
 pub async fn list(
     State(app): State<App>,
-    address: ClientAddress,
+    from: Anybody,
     page: Result<Query<Page<VoucherId>>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(page) = page.map_err(|error| ApiError::invalid(error.body_text()))?;
     let page = page.check()?;
-    if page.before.is_some() {
-        // Only the first page is always in memory.
-        app.memory().admission.admit_stranger(address)?;
+    if page.before.is_some() || page.limit != FIRST_PAGE {
+        // What everybody looks at is in memory; this asks the database.
+        app.admit_anybody(&from)?;
     }
     let page = app.memory().voucher_pages.get(page.before, page.limit).await?;
     Ok((sale_date(&app), page).into_response())
@@ -228,12 +228,12 @@ fn sale_date(app: &App) -> [(HeaderName, String); 1] {
     ))]
 pub async fn find(
     State(app): State<App>,
-    address: ClientAddress,
+    from: Anybody,
     PathId(id): PathId<VoucherId>,
 ) -> Result<([(HeaderName, String); 1], Json<VoucherBody>), ApiError> {
     // From memory: all buyers reload this page before a sale.
     let Some(sale) = app.purchases.sale(id).await? else {
-        app.memory().admission.admit_stranger(address)?;
+        app.admit_anybody(&from)?;
         return Err(ApiError::new(Code::VoucherNotFound));
     };
     Ok((sale_date(&app), Json(VoucherBody::of_sale(&sale, app.purchases.clock().now()))))

@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
+use quick_cache::sync::Cache;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -23,7 +24,7 @@ use crate::store::{
     Database, DatabaseClock, Keys, NewOrder, OrderIds, OrderWriter, Placement, StoreError, orders,
     read_at_start, vouchers,
 };
-use crate::telemetry::SPANS;
+use crate::telemetry::{self, SPANS};
 use redisson_lock::connection::Redis;
 use redisson_lock::{Guard, Lease, LockClient, LockError, LockOptions};
 
@@ -33,6 +34,9 @@ pub const DEFAULT_BURST: usize = 3_000;
 /// How often one buyer may ask the database: more than a person does, on several open pages.
 pub const DEFAULT_BUYER_RATE: BucketRate =
     BucketRate::Per(NonZeroU32::new(60).unwrap(), Duration::from_secs(10));
+
+/// The pauses that are remembered. One that is forgotten is found by the database.
+const MAX_PAUSES: usize = 10_000;
 
 /// How many ids a purchase draws where other orders have the ones before.
 const MAX_IDS: usize = 4;
@@ -94,6 +98,8 @@ pub struct Purchases {
     began: Instant,
     buyers: Shares<UserId>,
     buyer_rate: TokenBuckets<UserId>,
+    /// Until when a buyer waits who cancels and buys again: a request of a pause that is known goes no further.
+    pauses: Cache<(UserId, VoucherId), DateTime<Utc>>,
     locks: LockClient,
     keys: Keys,
     order_ids: OrderIds,
@@ -131,6 +137,7 @@ impl Purchases {
             began: Instant::now(),
             buyers: Shares::default(),
             buyer_rate: TokenBuckets::new(options.buyer_rate),
+            pauses: Cache::new(MAX_PAUSES),
             locks,
             keys,
             order_ids,
@@ -161,8 +168,16 @@ impl Purchases {
         };
         let at = self.clock.now();
         if let Some(refusal) = sale.refusal_at(at) {
+            // Until memory has the owners, the database is asked.
+            let asks = sale.max_orders(at) > 0 && !self.owners.are_in_memory(&sale.voucher);
+            if asks && let Err(wait) = self.admit(user) {
+                return Ok(Outcome::Refused(Refusal::TooManyRequests { wait }));
+            }
             let owned = self.owned(user, &sale, at).await.map_err(PurchaseError::Read)?;
             return Ok(refused(owned, refusal));
+        }
+        if let Some(until) = self.pauses.get(&(user, voucher)).filter(|until| *until > at) {
+            return Ok(paused(user, until - at));
         }
         // From here on an attempt costs a token of the buyer's. Has the buyer too many purchases under way? Is there
         // room for one more? Does the database write orders of this voucher?
@@ -245,8 +260,8 @@ impl Purchases {
                 Placement::SalePaused => Outcome::Refused(Refusal::SalePaused),
                 Placement::VoucherNotFound => Outcome::Refused(Refusal::VoucherNotFound),
                 Placement::TooSoon(until) => {
-                    let wait = (until - self.clock.now()).to_std().unwrap_or_default();
-                    Outcome::Refused(Refusal::TooManyRequests { wait })
+                    self.pauses.insert((user, voucher), until);
+                    paused(user, until - self.clock.now())
                 }
                 Placement::IdTaken => {
                     tracing::warn!(%id, "another order has this id, taking another one");
@@ -296,7 +311,8 @@ impl Purchases {
     /// # Errors
     /// The user asks too often, and may again after this time.
     pub fn admit(&self, user: UserId) -> Result<(), Duration> {
-        self.buyer_rate.take(user)
+        let taken = self.buyer_rate.take(user);
+        taken.inspect_err(|_| telemetry::rate_limited("buyer", &user))
     }
 
     /// The clock by which sales begin and end.
@@ -365,6 +381,11 @@ enum BuyerLock {
     Held,
     /// The strategy does without it.
     NotUsed,
+}
+
+fn paused(user: UserId, rest: TimeDelta) -> Outcome {
+    telemetry::rate_limited("pause", &user);
+    Outcome::Refused(Refusal::TooManyRequests { wait: rest.to_std().unwrap_or_default() })
 }
 
 /// `refusal`, unless the buyer owns an order: its owner hears of it before any refusal.

@@ -92,8 +92,9 @@ const LEFT_BEHIND: &str = "
     select truncate_local_data_after_distributing_table('vouchers')";
 
 /// The functions that others call where they run: they are on every server.
-const INNER_FUNCTIONS: [&str; 6] = [
+const INNER_FUNCTIONS: [&str; 7] = [
     "sale_time()",
+    "rebuy_pause(bigint)",
     "log_step(bigint, bigint, text, smallint, smallint, smallint, bigint, timestamptz)",
     "write_payment(bigint, bigint, integer, bigint, boolean, text, bigint, text, timestamptz)",
     "cancel_other_payments(bigint, bigint, timestamptz)",

@@ -46,7 +46,7 @@ impl AddressSource {
         let url = match &self.file {
             Some(UrlFile { path, read }) => {
                 let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
-                let url = text.and_then(|text| read(text.trim_end()));
+                let url = text.and_then(|text| read(text.trim_end_matches(['\r', '\n'])));
                 url.map_err(|why| StoreError::unavailable(Service::Postgres, why))?
             }
             None => self.url.clone(),

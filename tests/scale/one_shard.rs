@@ -1,5 +1,7 @@
 //! What a purchase costs a distributed database: one call to the coordinator, one to one worker.
 
+use std::sync::Arc;
+
 use seckill::model::{Clock, Outcome, SystemClock};
 use seckill::orders::{Orders, StepAnswer};
 use seckill::purchase::{Purchases, audit};
@@ -88,7 +90,7 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
 
 /// No index of a distributed table is unique over all vouchers: the same money pays for orders of two of them, if
 /// the gateway says so, and an audit over all finds it.
-async fn the_same_money_is_found(world: &World, shop: &Purchases, orders: &Orders) {
+async fn the_same_money_is_found(world: &World, shop: &Arc<Purchases>, orders: &Orders) {
     for _ in 0..2 {
         let voucher = world.priced_voucher(1).await.id;
         let Outcome::Ordered(order) = shop.buy(user(9), voucher).await.unwrap() else {
