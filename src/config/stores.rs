@@ -86,7 +86,8 @@ impl StoreArgs {
         let file = UrlFile { path, read: postgres_url };
         let text = std::fs::read_to_string(&file.path).ok()?;
         // A flag wins over it.
-        (postgres_url(text.trim_end_matches(['\r', '\n'])).ok() == self.database_url).then_some(file)
+        (postgres_url(text.trim_end_matches(['\r', '\n'])).ok() == self.database_url)
+            .then_some(file)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::cli::serving::Serving;
 use testkit::processes::{place, seckill};
 use testkit::program::{Program, Ran, finished};
 use testkit::shop::world::World;
@@ -118,4 +119,22 @@ async fn a_command_on_private_stores_says_which_it_used() {
     assert_eq!(ran.status, 0, "{ran:?}");
     let words = format!("seckill: using private PostgreSQL and Redis in {}\n", data.display());
     assert_eq!(ran.stderr, words);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_a_new_secret_logs_nobody_out_while_the_former_one_is_named() {
+    let world = World::new().await;
+    world.at_present().await;
+    world.users(1).await;
+    let token = world.token(1);
+    let new = || Program::on(&world).with("SECKILL_SECRET", "the new secret, long enough");
+    for (program, expected) in
+        [(new().with("SECKILL_SECRET_PREVIOUS", &world.secret), 200), (new(), 401)]
+    {
+        let serving = Serving::start(&program).await;
+        let url = format!("http://{}/api/me", serving.address);
+        let answer = reqwest::Client::new().get(url).bearer_auth(&token).send().await.unwrap();
+        assert_eq!(answer.status(), expected);
+        serving.stop().await;
+    }
 }
