@@ -686,7 +686,9 @@ begin
     select p.order_id, p.number, p.paid_amount into money
     from payments p
     where p.transaction_id = transaction and p.voucher_id = voucher;
-    if returned <> coalesce(money.paid_amount, amount_asked) then
+    -- Of money that is not known yet, less than was asked for is taken for a part; more is another amount, which the
+    -- gateway took by mistake.
+    if returned <> money.paid_amount or money.number is null and returned < amount_asked then
         return 'partial';
     end if;
     if money.number is null then

@@ -8,6 +8,7 @@ pub mod audit;
 pub mod breaker;
 mod broken_promises;
 mod error;
+mod load;
 pub mod owners;
 #[allow(clippy::module_inception)] // the story of the one thing that this module is about
 pub mod purchase;
@@ -16,5 +17,6 @@ pub mod sales;
 mod strategy;
 
 pub use error::{Answer, Books, Circuit, Failure, PurchaseError};
-pub use purchase::{DEFAULT_BURST, DEFAULT_BUYER_RATE, PurchaseLoad, Purchases, PurchasesOptions};
+pub use load::PurchaseLoad;
+pub use purchase::{DEFAULT_BURST, DEFAULT_BUYER_RATE, Purchases, PurchasesOptions};
 pub use strategy::{Strategy, UnknownStrategy};

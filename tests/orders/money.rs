@@ -116,6 +116,20 @@ async fn a_part_of_the_money_is_refused_and_a_notice_before_its_payment_waits_fo
     assert_eq!(till.holds().await.stock, 1);
 }
 
+/// The gateway took more than was asked for, and gave all of it back before it says either.
+#[tokio::test]
+async fn a_wrong_amount_that_went_back_before_it_is_known_goes_back_once() {
+    let till = Till::open(1).await;
+    let order = till.buy(1).await;
+    let payment = till.own_step(1, &order, "payments").await.text_of("payment_id").to_owned();
+    till.notify(&returned(REFUNDED, &payment, PRICE + 1)).await.is(204);
+    till.notify(&succeeded(&payment, "t1", PRICE + 1)).await.is(204);
+    assert_eq!(till.gateway_work().await.step().await.unwrap(), (0, 0));
+    assert_eq!(till.status(1, &order).await, "unpaid");
+    let audit = till.holds().await;
+    assert_eq!((audit.life.payments, audit.life.refunds), (1, 1));
+}
+
 /// Money of a payment that could not be applied is on its way back when the gateway says that it is back.
 #[tokio::test]
 async fn a_refund_that_waits_is_not_sent_where_the_gateway_was_first() {
