@@ -207,7 +207,7 @@ async fn a_sale_is_created_and_what_is_wrong_stands_beside_its_field() {
     browser.value("(document.querySelector('#title').value = 'x\\u0000y')").await;
     browser.value(&set("end", "")).await;
     browser.click("#sale-form button").await;
-    browser.until_text("#sale-form-state", "control character").await;
+    browser.until_text("#sale-form-state", "control, zero-width").await;
     assert_eq!(browser.value("document.documentElement.scrollWidth <= innerWidth").await, true);
     browser.close_quietly().await;
 }
