@@ -42,13 +42,12 @@ pub fn router(app: App) -> Router {
 /// Every route of the API.
 pub fn api(app: App) -> Router {
     // These routes ask the database at each request; the other ones answer from memory, or sell.
-    let of_buyers = Router::new()
+    let with_token = Router::new()
         .route("/api/sessions", delete(sessions::end_all))
         .route("/api/me", get(sessions::me))
         .route("/api/orders", get(orders::list))
         .route("/api/orders/{id}", get(orders::find))
-        .route("/api/orders/{id}/cancellation", post(orders::cancel));
-    let of_administrators = Router::new()
+        .route("/api/orders/{id}/cancellation", post(orders::cancel))
         .route("/api/vouchers", post(vouchers::create))
         .route("/api/vouchers/{id}", patch(vouchers::change))
         .route("/api/vouchers/{id}/audit", post(audits::create))
@@ -71,8 +70,7 @@ pub fn api(app: App) -> Router {
         .route("/api/events", get(events::of_all))
         .route("/api/vouchers/{id}/orders", post(orders::buy))
         .route("/api/payments/notifications", post(payments::notify))
-        .merge(limited_for_buyers(&app, &memory.reads, of_buyers))
-        .merge(limited_for_buyers(&app, &memory.reads, of_administrators))
+        .merge(limited_for_buyers(&app, &memory.reads, with_token))
         .merge(limited_logins(&app, logging_in))
         .merge(limited_login_codes(&app, asking))
         .merge(limited_for_buyers(&app, &memory.payments, paying))
