@@ -23,6 +23,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// After a lost connection: doubled as long as it does not help.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// How long connecting may take, in pauses: 400 ms, and up to 8 s where the server turns out to need that.
+const CONNECT_PAUSES: u32 = 8;
 /// Channels in one command.
 const MAX_BATCH: usize = 1000;
 
@@ -67,13 +69,16 @@ impl Listeners {
     async fn until_unneeded(&self, shard: &Shard) {
         let mut pause = FIRST_PAUSE;
         loop {
-            let begun = Instant::now();
-            let problem = match self.redis.subscriber(shard).await {
-                Ok(connection) => self.serve(shard, connection).await,
-                Err(error) => error,
-            };
+            let (problem, lived) =
+                match self.redis.subscriber_within(shard, pause * CONNECT_PAUSES).await {
+                    Ok(connection) => {
+                        let begun = Instant::now();
+                        (self.serve(shard, connection).await, begun.elapsed())
+                    }
+                    Err(error) => (error, Duration::ZERO),
+                };
             // Before the pause: the waiters heard nothing for an unknown while.
-            if self.channels.forget(shard) || begun.elapsed() > MAX_PAUSE {
+            if self.channels.forget(shard) || lived > MAX_PAUSE {
                 pause = FIRST_PAUSE;
                 tracing::debug!(%problem, "the connection that hears of releases was lost");
             } else {

@@ -161,3 +161,52 @@ async fn a_waiter_whose_connections_are_closed_hears_of_the_release() {
     held.release().await.unwrap();
     testkit::wait::must("it enters", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_slow_to_connect_to_is_used_when_nobody_waits_so_long() {
+    let node = Node::start(&[]).await;
+    let holding = LockClient::new(Redis::new(&node.url()).unwrap(), LockOptions::default());
+    // Below the time that a caller waits, and beyond it.
+    for slow_ms in [300, 600, 1500] {
+        let proxy = Proxy::start(&node.url()).await.unwrap();
+        proxy.slow_down(Duration::from_millis(slow_ms));
+        let redis = Redis::new(proxy.url()).unwrap();
+        for _reconnected in [false, true] {
+            eventually("it answers", async || redis.ping().await.is_ok()).await;
+            proxy.break_by(Fault::Down);
+            eventually("it notices", async || redis.ping().await.is_err()).await;
+            proxy.break_by(Fault::None);
+        }
+        // Waiters come to hear of releases, too.
+        eventually("it answers", async || redis.ping().await.is_ok()).await;
+        let held = holding.lock("l").try_acquire().await.unwrap().unwrap();
+        let waiting = LockClient::new(redis, LockOptions::default());
+        let waiter = tokio::spawn(async move {
+            waiting
+                .lock("l")
+                .acquire_within(Duration::from_secs(60))
+                .await
+                .unwrap()
+                .unwrap()
+                .release()
+                .await
+        });
+        eventually("it listens", async || {
+            !node.command::<Vec<String>>(&["PUBSUB", "CHANNELS"]).await.is_empty()
+        })
+        .await;
+        held.release().await.unwrap();
+        waiter.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_hangs_keeps_nobody_from_a_server_that_answers_at_once() {
+    let node = Node::start(&[]).await;
+    let proxy = Proxy::start(&node.url()).await.unwrap();
+    let redis = Redis::new(proxy.url()).unwrap();
+    proxy.slow_down(Duration::from_secs(3600));
+    redis.ping().await.unwrap_err();
+    proxy.slow_down(Duration::ZERO);
+    assert_eq!(increment(&redis, "n").await, 1);
+}

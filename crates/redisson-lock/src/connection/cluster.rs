@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use futures_util::future::select_ok;
 use rand::seq::IndexedRandom;
@@ -103,8 +104,12 @@ impl Cluster {
     }
 
     /// A subscriber of both kinds of messages, at this node.
-    pub(super) async fn subscriber(&self, address: &Address) -> Result<Subscriber, RedisError> {
-        self.member_at(address).node.shard_subscriber().await
+    pub(super) async fn subscriber(
+        &self,
+        address: &Address,
+        limit: Duration,
+    ) -> Result<Subscriber, RedisError> {
+        self.member_at(address).node.shard_subscriber(limit).await
     }
 
     /// A subscription at this node was refused or lost: learns where the slots are now.

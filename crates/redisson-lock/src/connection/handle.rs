@@ -11,7 +11,7 @@ use super::error::RedisError;
 use super::link::ServerLogin;
 use super::node::{Acknowledgement, RedisServer, ServerAddress};
 use super::outage::{OutageListener, OutageWatch};
-use super::request::{Request, ScriptCall, is_no_script, unavailable};
+use super::request::{CONNECT_TIMEOUT, Request, ScriptCall, is_no_script, unavailable};
 use super::sentinels::Sentinels;
 use super::slots::Address;
 use super::subscriber::Subscriber;
@@ -204,9 +204,21 @@ impl Redis {
     /// # Errors
     /// `Unavailable` when there was no connection within 400 ms.
     pub async fn subscriber(&self, shard: &Shard) -> Result<Subscriber, RedisError> {
+        self.subscriber_within(shard, CONNECT_TIMEOUT).await
+    }
+
+    /// The same, where connecting may take up to `limit`.
+    ///
+    /// # Errors
+    /// As [`Redis::subscriber`].
+    pub async fn subscriber_within(
+        &self,
+        shard: &Shard,
+        limit: Duration,
+    ) -> Result<Subscriber, RedisError> {
         match (&*self.topology, &shard.0) {
-            (Topology::One(node), _) => node.subscriber().await,
-            (Topology::Many(cluster), Some(address)) => cluster.subscriber(address).await,
+            (Topology::One(node), _) => node.subscriber(limit).await,
+            (Topology::Many(cluster), Some(address)) => cluster.subscriber(address, limit).await,
             (Topology::Many(_), None) => Err(unavailable("the cluster has no such shard")),
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, FromRedisValue, ProtocolVersion, RedisResult, ServerErrorKind, Value};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::dedicated::{DedicatedConnection, DedicatedConnections};
 use super::error::BoxedCause;
@@ -18,6 +19,8 @@ use crate::timeout::{unless_silent, within};
 
 /// How long the shared connection may bring no answer, to nobody.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long an attempt to connect may take when nobody waits for it any more.
+const SLOW_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where a server is.
 pub(super) enum ServerAddress {
@@ -36,11 +39,29 @@ impl std::fmt::Display for ServerAddress {
     }
 }
 
+impl ServerAddress {
+    async fn login(&self) -> Result<ServerLogin, BoxedCause> {
+        match self {
+            Self::Fixed(login) => Ok(login.clone()),
+            Self::Elected(sentinels) => sentinels.master().await,
+        }
+    }
+
+    async fn link(&self) -> Result<Link, BoxedCause> {
+        self.login().await?.link().await
+    }
+}
+
+/// An attempt to connect, in a task of its own.
+type Attempt = AbortOnDropHandle<Result<Link, BoxedCause>>;
+
 /// One server at a time, and the connections to it.
 pub(super) struct RedisServer {
-    address: ServerAddress,
+    address: Arc<ServerAddress>,
     shared: RwLock<Option<SharedConnection>>,
-    connecting: tokio::sync::Mutex<()>,
+    /// An attempt that goes on when nobody waits for it any more: a server may always take longer to be connected
+    /// to than anybody waits.
+    connecting: tokio::sync::Mutex<Option<Attempt>>,
     dedicated: DedicatedConnections,
 }
 
@@ -74,7 +95,7 @@ impl Acknowledgement {
 impl RedisServer {
     pub(super) fn new(address: ServerAddress) -> Self {
         let (shared, connecting, dedicated) = Default::default();
-        Self { address, shared, connecting, dedicated }
+        Self { address: Arc::new(address), shared, connecting, dedicated }
     }
 
     /// Asks on the shared connection; tells `sending` its generation, just before. Where the server closed the
@@ -177,14 +198,16 @@ impl RedisServer {
     }
 
     /// A fresh connection that hears what is published.
-    pub(super) async fn subscriber(&self) -> Result<Subscriber, RedisError> {
-        self.in_time(async { Ok(Subscriber::plain(self.login().await?.pubsub().await?)) }).await
+    pub(super) async fn subscriber(&self, limit: Duration) -> Result<Subscriber, RedisError> {
+        let subscriber =
+            async { Ok(Subscriber::plain(self.address.login().await?.pubsub().await?)) };
+        self.in_time(limit, subscriber).await
     }
 
     /// The same at a node of a cluster, where it hears sharded messages, too. That needs RESP3.
-    pub(super) async fn shard_subscriber(&self) -> Result<Subscriber, RedisError> {
-        self.in_time(async {
-            let login = self.login().await?;
+    pub(super) async fn shard_subscriber(&self, limit: Duration) -> Result<Subscriber, RedisError> {
+        self.in_time(limit, async {
+            let login = self.address.login().await?;
             let settings = login.info.redis_settings().clone();
             let login = login.with(settings.set_protocol(ProtocolVersion::RESP3));
             let (told, pushes) = tokio::sync::mpsc::unbounded_channel();
@@ -232,11 +255,11 @@ impl RedisServer {
     async fn connect(&self) -> Result<SharedConnection, RedisError> {
         // One task connects; the others wait as long as that one attempt may take.
         let connecting = within(CONNECT_TIMEOUT, self.connecting.lock()).await;
-        let _connecting = connecting.map_err(unavailable)?;
+        let mut connecting = connecting.map_err(unavailable)?;
         if let Some(shared) = self.shared() {
             return Ok(shared);
         }
-        let link = self.in_time(async { self.login().await?.link().await }).await?;
+        let link = self.in_time(CONNECT_TIMEOUT, self.attempt(&mut connecting)).await?;
         static GENERATIONS: AtomicU64 = AtomicU64::new(0);
         let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
         let fresh = SharedConnection { generation, link, answers: Arc::default() };
@@ -245,25 +268,35 @@ impl RedisServer {
         Ok(fresh)
     }
 
+    /// What the attempt that is under way makes, or one beside it: the server may be another one since, and reached
+    /// at once.
+    async fn attempt(&self, under_way: &mut Option<Attempt>) -> Result<Link, BoxedCause> {
+        let is_second = under_way.is_some();
+        let first = under_way.get_or_insert_with(|| {
+            let address = Arc::clone(&self.address);
+            let link = async move { within(SLOW_CONNECT_TIMEOUT, address.link()).await? };
+            AbortOnDropHandle::new(tokio::spawn(link))
+        });
+        let made = tokio::select! {
+            made = first => made.unwrap_or_else(|ended| Err(ended.into())),
+            made = self.address.link(), if is_second => made,
+        };
+        *under_way = None;
+        made
+    }
+
     async fn dedicated_connection(&self) -> Result<DedicatedConnection, RedisError> {
-        let link = self.in_time(async { self.login().await?.link().await });
-        self.dedicated.take(link).await
+        self.dedicated.take(self.in_time(CONNECT_TIMEOUT, self.address.link())).await
     }
 
     /// What `connecting` makes, unless it takes too long. Nothing was asked for yet.
     async fn in_time<T>(
         &self,
+        limit: Duration,
         connecting: impl Future<Output = Result<T, BoxedCause>>,
     ) -> Result<T, RedisError> {
         let silent = |silence| unavailable(format!("{silence} from {}", self.address));
-        within(CONNECT_TIMEOUT, connecting).await.map_err(silent)?.map_err(unavailable)
-    }
-
-    async fn login(&self) -> Result<ServerLogin, BoxedCause> {
-        match &self.address {
-            ServerAddress::Fixed(login) => Ok(login.clone()),
-            ServerAddress::Elected(sentinels) => sentinels.master().await,
-        }
+        within(limit, connecting).await.map_err(silent)?.map_err(unavailable)
     }
 }
 
