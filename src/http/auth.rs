@@ -3,12 +3,11 @@
 use axum::extract::{FromRef, FromRequestParts};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
-use chrono::{DateTime, Utc};
 
 use super::address::ClientAddress;
 use super::problem::Code;
 use super::{ApiError, App};
-use crate::model::{Clock, UserId};
+use crate::model::UserId;
 use crate::store::users;
 
 /// A user who is logged in.
@@ -16,8 +15,6 @@ use crate::store::users;
 pub struct Session {
     /// The user.
     pub user: UserId,
-    /// When the token was issued that says so.
-    pub issued: DateTime<Utc>,
 }
 
 impl<S: Sync> FromRequestParts<S> for Session
@@ -51,11 +48,11 @@ impl App {
 
     pub(super) fn session_of(&self, headers: &HeaderMap) -> Result<Session, ApiError> {
         let token = self.tokens.verify(headers)?;
-        if self.revocations.is_void(token.user, token.issued, self.purchases.clock().now()) {
+        if self.revocations.is_void(&token) {
             let detail = "the user has ended the session: log in again";
             return Err(ApiError::new(Code::Unauthenticated).detail(detail));
         }
-        Ok(Session { user: token.user, issued: token.issued })
+        Ok(Session { user: token.user })
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::task::AbortHandle;
 
-use super::tokens::LONGEST_TOKEN_LIFE;
+use super::tokens::{LONGEST_TOKEN_LIFE, VerifiedToken};
 use crate::model::UserId;
 use crate::store::{Database, DatabaseClock, StartTries, StoreError, revocations, vouchers};
 
@@ -19,8 +19,6 @@ const OVERLAP: TimeDelta = TimeDelta::seconds(10);
 /// Every so many polls everything is read that can concern a token. A commit has no time limit: one that waits for
 /// a standby, or a server that was paused, may come after any overlap.
 const POLLS_TO_READ_ALL: u32 = 60;
-/// How far the stamp of a good token may lie in the future: servers do not know the database's clock exactly.
-const STAMPED_AHEAD: TimeDelta = TimeDelta::seconds(2);
 /// Rows of one query.
 const PAGE: i64 = 5_000;
 /// Users remembered, in some 20 MB. Beyond it the oldest tenth of the revocations becomes one that
@@ -60,17 +58,12 @@ impl NotBefore {
         self.users.retain(|_, not_before| *not_before > self.everybody);
     }
 
-    fn is_void(&self, user: UserId, issued: i64, is_ahead: bool) -> bool {
-        let of_user = self.users.get(&user).copied();
-        // The first token after the end has the end's own stamp. Any other one of the future may be older than it.
-        let is_unsure = is_ahead && of_user.is_some_and(|not_before| issued != not_before);
-        is_unsure || issued < self.everybody.max(of_user.unwrap_or(i64::MIN))
+    fn is_void(&self, token: &VerifiedToken) -> bool {
+        // Not by the stamp: the clock that made it may have been ahead.
+        let ended = self.users.get(&token.user);
+        ended.is_some_and(|end| token.after.is_none_or(|after| after < *end))
+            || token.issued.timestamp_micros() < self.everybody
     }
-}
-
-/// Whether a token was stamped by a clock that is ahead: nobody knows when it was issued.
-pub fn is_ahead(issued: DateTime<Utc>, now: DateTime<Utc>) -> bool {
-    issued > now + STAMPED_AHEAD
 }
 
 /// What this process knows of revoked tokens. A task keeps it up to date as long as this lives.
@@ -112,16 +105,15 @@ impl Revocations {
         Ok(Self { not_before, task })
     }
 
-    /// Tokens of `user` that were issued before `not_before` are void.
+    /// `user` has ended all sessions at `not_before`.
     pub fn add(&self, user: UserId, not_before: DateTime<Utc>) {
         let mut known = self.not_before.write().unwrap_or_else(PoisonError::into_inner);
         known.add(user, not_before.timestamp_micros());
     }
 
-    /// Whether a token of `user` that says it was issued at `issued` is void at `now`.
-    pub fn is_void(&self, user: UserId, issued: DateTime<Utc>, now: DateTime<Utc>) -> bool {
-        let known = self.not_before.read().unwrap_or_else(PoisonError::into_inner);
-        known.is_void(user, issued.timestamp_micros(), is_ahead(issued, now))
+    /// Whether the user has ended all sessions since `token` was issued.
+    pub fn is_void(&self, token: &VerifiedToken) -> bool {
+        self.not_before.read().unwrap_or_else(PoisonError::into_inner).is_void(token)
     }
 
     /// Asks the database no more.
@@ -206,23 +198,27 @@ mod tests {
         user
     }
 
-    #[test]
-    fn a_token_is_void_when_it_is_older_than_the_latest_revocation() {
-        let mut known = NotBefore::new(10);
-        assert!(!known.is_void(user(1), 0, false));
-        for not_before in [70, 50] {
-            known.add(user(1), not_before);
-        }
-        let void = |user, issued| known.is_void(user, issued, false);
-        assert_eq!([void(user(1), 69), void(user(1), 70), void(user(2), 0)], [true, false, false]);
+    fn token(number: i64, issued: i64, after: Option<i64>) -> VerifiedToken {
+        let issued = DateTime::from_timestamp_micros(issued).unwrap_or_default();
+        VerifiedToken { user: user(number), issued, after }
     }
 
     #[test]
-    fn a_stamp_of_the_future_is_good_for_users_who_ended_nothing_and_where_it_is_the_ends_own() {
+    fn a_token_is_void_when_its_user_has_ended_all_sessions_since() {
         let mut known = NotBefore::new(10);
-        known.add(user(1), 50);
-        let void = |user, issued| known.is_void(user, issued, true);
-        assert_eq!([void(user(1), 51), void(user(1), 50), void(user(2), 51)], [true, false, false]);
+        assert!(!known.is_void(&token(1, 0, None)));
+        for not_before in [70, 50] {
+            known.add(user(1), not_before);
+        }
+        for (after, is_void) in
+            [(None, true), (Some(69), true), (Some(70), false), (Some(71), false)]
+        {
+            // Whatever its stamp says.
+            for issued in [0, 70, i64::from(i32::MAX)] {
+                assert_eq!(known.is_void(&token(1, issued, after)), is_void, "{after:?} {issued}");
+                assert!(!known.is_void(&token(2, issued, after)));
+            }
+        }
     }
 
     #[test]
@@ -233,13 +229,14 @@ mod tests {
             assert!(known.users.len() <= 100, "{number}");
         }
         for number in 1..=1_000 {
-            assert!(known.is_void(user(number), number - 1, false), "{number}");
-            assert!(!known.is_void(user(number), number.max(known.everybody), false), "{number}");
+            let issued = number.max(known.everybody);
+            assert!(known.is_void(&token(number, number - 1, None)), "{number}");
+            assert!(!known.is_void(&token(number, issued, Some(number))), "{number}");
         }
         // Of the others the old ones are void, too, and only those.
         let everybody = known.everybody;
         assert!((800..1_000).contains(&everybody), "{everybody}");
-        assert!(known.is_void(user(5_000), everybody - 1, false));
-        assert!(!known.is_void(user(5_000), everybody, false));
+        assert!(known.is_void(&token(5_000, everybody - 1, None)));
+        assert!(!known.is_void(&token(5_000, everybody, None)));
     }
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use tracing::Level;
@@ -13,14 +13,13 @@ use super::address::ClientAddress;
 use super::auth::Session;
 use super::body::JsonBody;
 use super::problem::Code;
-use super::revocations::is_ahead;
 use super::schemas::{LoginCode, Phone};
 use super::tokens::SESSION_LASTS;
 use super::{ApiError, App};
 use crate::model::{User, UserId, normalized_phone};
 use crate::store::login_codes::{Check, LoginCodes};
 use crate::store::login_limits::{self, Counted, Rate, UsedUp};
-use crate::store::{LoginLimits, revocations, users, vouchers};
+use crate::store::{LoginLimits, revocations, users};
 use crate::telemetry;
 
 /// Asks for a login code.
@@ -223,9 +222,8 @@ pub async fn create(
     if !codes.use_up(&body.code).await? {
         return Err(wrong_code());
     }
-    // A user who has just ended all sessions, perhaps through another server, begins a new one.
-    let issued = user.tokens_not_before.map_or(now, |not_before| not_before.max(now));
-    let token = app.tokens.mint(user.id, issued, now + SESSION_LASTS).map_err(|error| {
+    let token = app.tokens.mint_after(user.tokens_not_before, user.id, now, now + SESSION_LASTS);
+    let token = token.map_err(|error| {
         let error = format!("a token could not be signed: {error}");
         ApiError::new(Code::Internal).caused_by(Level::ERROR, error)
     })?;
@@ -253,14 +251,7 @@ pub async fn me(State(app): State<App>, session: Session) -> Result<Json<UserBod
         (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn end_all(State(app): State<App>, session: Session) -> Result<StatusCode, ApiError> {
-    // Later than any token that was issued before now, and than that of this request. This machine's clock may have
-    // been set a moment ago: so the database says what time it is.
-    let (pool, clock) = (app.database.pool(), app.purchases.clock());
-    vouchers::read_clock(pool, clock).await?;
-    let now = clock.latest();
-    let issued = if is_ahead(session.issued, now) { now } else { session.issued };
-    let earliest = now.max(issued) + TimeDelta::microseconds(1);
-    let revoked = revocations::revoke(pool, session.user, earliest).await?;
+    let revoked = revocations::revoke(app.database.pool(), session.user).await?;
     app.revocations.add(session.user, revoked.ok_or_else(user_is_gone)?);
     Ok(StatusCode::NO_CONTENT)
 }

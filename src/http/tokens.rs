@@ -25,6 +25,10 @@ struct Claims {
     /// versions do not say.
     #[serde(default)]
     iat: f64,
+    /// When the user had last ended all sessions before it was issued, in microseconds of Unix time. So a token is
+    /// known to be older than a later end whatever clock stamped it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    after: Option<i64>,
 }
 
 impl Claims {
@@ -43,6 +47,8 @@ pub struct VerifiedToken {
     pub user: UserId,
     /// When it was issued, to the microsecond.
     pub issued: DateTime<Utc>,
+    /// The last end of all sessions before it, in microseconds of Unix time.
+    pub after: Option<i64>,
 }
 
 /// Signs and checks tokens.
@@ -80,15 +86,27 @@ impl Tokens {
         Self { previous: previous.map(DecodingKey::from_secret), ..self }
     }
 
-    /// A token for `user`, issued at `issued`, good until `expires`.
+    /// A token for `user`, who has never ended all sessions, issued at `issued`, good until `expires`.
     pub fn mint(
         &self,
         user: UserId,
         issued: DateTime<Utc>,
         expires: DateTime<Utc>,
     ) -> Result<String, jsonwebtoken::errors::Error> {
+        self.mint_after(None, user, issued, expires)
+    }
+
+    /// The same for a user who did so at `end`.
+    pub fn mint_after(
+        &self,
+        end: Option<DateTime<Utc>>,
+        user: UserId,
+        issued: DateTime<Utc>,
+        expires: DateTime<Utc>,
+    ) -> Result<String, jsonwebtoken::errors::Error> {
         let iat = issued.timestamp_micros() as f64 / 1e6;
-        let claims = Claims { sub: user, exp: expires.timestamp(), iat };
+        let after = end.map(|end| end.timestamp_micros());
+        let claims = Claims { sub: user, exp: expires.timestamp(), iat, after };
         jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.sign)
     }
 
@@ -113,7 +131,7 @@ impl Tokens {
             return Err(refused("the token has expired"));
         }
         let issued = claims.issued().ok_or_else(not_ours)?;
-        Ok(VerifiedToken { user: claims.sub, issued })
+        Ok(VerifiedToken { user: claims.sub, issued, after: claims.after })
     }
 
     /// The contents of a token that was signed with our secret, or with the former one.

@@ -90,11 +90,6 @@ impl DatabaseClock {
         self.now() - self.error()
     }
 
-    /// The database's clock shows at most this.
-    pub fn latest(&self) -> DateTime<Utc> {
-        self.now() + self.error()
-    }
-
     fn error(&self) -> TimeDelta {
         self.offset().map_or_else(TimeDelta::zero, |(_, error)| error)
     }

@@ -7,23 +7,18 @@ use super::StoreError;
 use super::postgres::in_time;
 use crate::model::UserId;
 
-/// Makes the tokens of `user` void that were issued before `earliest`. Returns the instant, which may be a later one;
-/// `None`: there is no such user.
-///
-/// `earliest` is by the clock of the database: servers ask for changes by it.
-pub async fn revoke(
-    pool: &PgPool,
-    user: UserId,
-    earliest: DateTime<Utc>,
-) -> Result<Option<DateTime<Utc>>, StoreError> {
+/// Ends all sessions of `user`. Returns the instant of the end, which is later than that of each end before, also where
+/// the clock was set back; `None`: there is no such user.
+pub async fn revoke(pool: &PgPool, user: UserId) -> Result<Option<DateTime<Utc>>, StoreError> {
+    let now = super::order_steps::time(pool).await?;
     let query = sqlx::query_scalar(
         "update users
-         set tokens_not_before = greatest($2, tokens_not_before)
+         set tokens_not_before = greatest($2, tokens_not_before + interval '1 microsecond')
          where id = $1
          returning tokens_not_before",
     )
     .bind(user.get())
-    .bind(earliest);
+    .bind(now);
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 

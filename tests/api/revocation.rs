@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use seckill::http::revocations::Revocations;
+use seckill::http::tokens::VerifiedToken;
 use seckill::model::{Clock, SystemClock};
 use seckill::store::DatabaseClock;
 use serde_json::{Value, json};
@@ -95,7 +96,7 @@ async fn a_login_right_after_the_end_of_all_sessions_is_good() {
 }
 
 /// A token of a node whose clock was an hour ahead when it was issued, and one that such a node signs now: both end with
-/// all sessions of their user, and nobody else's token does.
+/// all sessions of their user, also when that hour is over, and nobody else's token does.
 #[tokio::test]
 async fn a_token_of_a_node_whose_clock_is_ahead_ends_with_the_others() {
     let ahead = World::new().await;
@@ -127,6 +128,33 @@ async fn a_token_of_a_node_whose_clock_is_ahead_ends_with_the_others() {
         me(&node, &next).await.is(200);
         assert_eq!(at_another(&node, "/api/me", &next).await, 200);
         ends = next;
+    }
+    set_database_clock(&node, hour * 2).await;
+    for token in [&new, &old] {
+        me(&node, token).await.problem(401, "unauthenticated");
+        assert_eq!(at_another(&node, "/api/me", token).await, 401);
+    }
+}
+
+/// From now on the database's clock is so far ahead of midnight.
+async fn set_database_clock(api: &Api, ahead: TimeDelta) {
+    let set = format!("update test_time set now = '{}'", midnight() + ahead);
+    run_sql(&api.world.database_url, &set).await;
+}
+
+/// The database's clock is ahead while a buyer logs in, and is set back before the buyer logs out.
+#[tokio::test]
+async fn a_token_of_a_database_whose_clock_is_ahead_ends_with_the_others() {
+    let api = Api::new().await;
+    set_database_clock(&api, TimeDelta::seconds(5)).await;
+    let old = log_in(&api, PHONE).await;
+    set_database_clock(&api, TimeDelta::zero()).await;
+    log_out(&api, &old).await.is(204);
+    let next = log_in(&api, PHONE).await;
+    set_database_clock(&api, TimeDelta::seconds(10)).await;
+    for (token, status) in [(&old, 401), (&next, 200)] {
+        assert_eq!(me(&api, token).await.status, status);
+        assert_eq!(at_another(&api, "/api/me", token).await, status);
     }
 }
 
@@ -186,16 +214,15 @@ async fn a_token_that_does_not_say_when_it_was_issued_is_older_than_any_end() {
     me(&api, &old).await.is(200);
     log_out(&api, &fresh).await.is(204);
     me(&api, &old).await.problem(401, "unauthenticated");
-    // Nor does a token get around it by its fraction of a second.
-    let end = api.world.not_before(&user).await;
-    let micros = end.timestamp_micros();
-    let token_of = |micros: i64| {
-        let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
-        let iat: serde_json::Number = format!("{seconds}.{fraction:06}").parse().unwrap();
-        signed(&api, &json!({ "sub": user, "exp": 4_000_000_000_u64, "iat": iat }))
+    // Nor does one that says when it was issued, whatever it says, or that names an earlier end.
+    let end = api.world.not_before(&user).await.timestamp_micros();
+    let token_after = |after: Option<i64>| {
+        let iat = 4_000_000_000_u64 - 1;
+        signed(&api, &json!({ "sub": user, "exp": iat + 1, "iat": iat, "after": after }))
     };
-    me(&api, &token_of(micros - 1)).await.problem(401, "unauthenticated");
-    me(&api, &token_of(micros)).await.is(200);
+    for (after, status) in [(None, 401), (Some(end - 1), 401), (Some(end), 200)] {
+        assert_eq!(me(&api, &token_after(after)).await.status, status, "{after:?}");
+    }
 }
 
 #[easy_ext::ext(ApiRevocationWorld)]
@@ -299,5 +326,6 @@ async fn a_revocation_that_is_committed_long_after_it_was_written_is_read() {
     // Committed an hour late, which is far beyond the overlap of two polls.
     let write = "update users set tokens_not_before = sale_time() - interval '59 minutes'";
     sqlx::query(write).execute(world.database.pool()).await.unwrap();
-    eventually("the revocation is read", async || known.is_void(user(1), issued, issued)).await;
+    let token = VerifiedToken { user: user(1), issued, after: None };
+    eventually("the revocation is read", async || known.is_void(&token)).await;
 }
