@@ -115,9 +115,9 @@ create index orders_of_user on orders (user_id, id);
 create index orders_of_voucher on orders (voucher_id, id) where id > 0;
 -- Orders that their buyers cancelled: who buys the voucher again waits (`rebuy_pause`). No plain purchase is in it.
 create index orders_cancelled_by_buyer on orders (voucher_id, user_id) where cancelled_by = 1;
--- Orders in one of the rarer states, newest first: an administrator's list. Orders that are paid, and so all that are
--- bought of a free voucher, are not in it: a purchase pays for no entry. Only a query that says so can use it.
-create index orders_of_rare_status on orders (status, voucher_id, id) where status <> 2;
+-- Orders by their state, newest first: an administrator's list, and what is left of a sale that was cancelled. Any state
+-- can be the rare one, also that of paid orders, once all others were used or refunded.
+create index orders_of_status on orders (status, voucher_id, id);
 -- Orders that may have to be cancelled. No order of a free voucher is in it.
 create index orders_unpaid on orders (pay_by) where status = 1;
 

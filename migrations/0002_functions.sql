@@ -531,9 +531,13 @@ begin
     if not found then
         return 'unknown';
     end if;
+    if payment.transaction_id = transaction then
+        return 'repeated';
+    end if;
+    -- The money paid for another order: whoever looks after the shop has to see it.
     if exists (select from payments p
                where p.transaction_id = transaction and p.voucher_id = voucher) then
-        return 'repeated';
+        return 'unknown';
     end if;
     select s.* into sale from seckill_vouchers s where s.voucher_id = voucher for no key update;
     select o.* into bought from orders o where o.id = own and o.voucher_id = voucher for no key update;

@@ -86,15 +86,17 @@ pub async fn count_orders(
     }))
 }
 
-/// Up to `limit` unpaid and paid orders of `voucher`, the oldest first.
+/// Up to `limit` unpaid and paid orders of `voucher`, the unpaid ones first.
 pub async fn list_open_orders(
     pool: &PgPool,
     voucher: VoucherId,
     limit: i64,
 ) -> Result<Vec<Order>, StoreError> {
     let query = sqlx::query_as(
-        "select * from orders where voucher_id = $1 and id > 0 and status in (1, 2)
-         order by id limit $2",
+        "(select * from orders where voucher_id = $1 and status = 1 order by id limit $2)
+         union all
+         (select * from orders where voucher_id = $1 and status = 2 order by id limit $2)
+         limit $2",
     )
     .bind(voucher.get())
     .bind(limit);

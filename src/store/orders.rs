@@ -160,19 +160,12 @@ pub async fn list(
     before: Option<OrderId>,
     limit: i64,
 ) -> Result<Vec<OrderAndPhone>, StoreError> {
-    // `id > 0` and `status <> 2` stand for the indexes orders_of_voucher and orders_of_rare_status.
-    let is_rare = status.is_some_and(|status| status != OrderStatus::Paid);
-    let query = sqlx::query(match (voucher.is_some(), is_rare) {
-        (true, false) => {
-            list_where!(
-                "o.voucher_id = $1 and o.id > 0 and ($3::smallint is null or o.status = $3)"
-            )
-        }
-        (true, true) => list_where!("o.voucher_id = $1 and o.status = $3 and o.status <> 2"),
-        (false, false) => {
-            list_where!("$1::bigint is null and ($3::smallint is null or o.status = $3)")
-        }
-        (false, true) => list_where!("$1::bigint is null and o.status = $3 and o.status <> 2"),
+    // `id > 0` stands for the index orders_of_voucher.
+    let query = sqlx::query(match (voucher.is_some(), status.is_some()) {
+        (true, false) => list_where!("o.voucher_id = $1 and o.id > 0 and $3::smallint is null"),
+        (true, true) => list_where!("o.voucher_id = $1 and o.status = $3"),
+        (false, false) => list_where!("$1::bigint is null and $3::smallint is null"),
+        (false, true) => list_where!("$1::bigint is null and o.status = $3"),
     });
     let query = query
         .bind(voucher.map(VoucherId::get))
