@@ -370,8 +370,8 @@ async fn settle_money(
         }
     }
     tracing::warn!(payment = %id, transaction = money.transaction,
-        "the gateway says of this payment that it was made with money that paid for another voucher's order");
-    Ok(Some(NoticeOutcome::Repeated))
+        "the gateway says of this payment that it was made with money that paid for another order");
+    Ok(Some(NoticeOutcome::Unknown))
 }
 
 #[cfg(test)]

@@ -311,7 +311,7 @@ async fn the_gateway_is_told_of_each_pending_payment_whose_order_is_cancelled() 
 
 #[tokio::test]
 async fn one_transaction_pays_for_one_order_also_where_two_vouchers_are_named() {
-    let till = Till::open(1).await;
+    let till = Till::open(2).await;
     let other = till.api.world.priced_voucher(1).await;
     let first = till.buy(1).await;
     let second = till.api.buy(2, other.id).await.text_of("order_id").to_owned();
@@ -325,6 +325,18 @@ async fn one_transaction_pays_for_one_order_also_where_two_vouchers_are_named() 
     }
     assert_eq!(till.status(1, &first).await, "paid");
     assert_eq!(till.status(2, &second).await, "unpaid");
+    // An administrator sees what the gateway says of the second one, and of another order of the same voucher.
+    let third = till.buy(3).await;
+    let third = till.own_step(3, &third, "payments").await.text_of("payment_id").to_owned();
+    till.notify(&succeeded(&third, "t1", PRICE)).await.is(204);
+    till.notify(&succeeded(&payments[0], "t1", PRICE)).await.is(204);
+    let shown = till.as_admin("GET", "/api/payments/unmatched").await;
+    let unmatched = shown.is(200).body.as_array().unwrap().iter();
+    let mut unmatched: Vec<_> = unmatched.map(|row| row["payment_id"].as_str().unwrap()).collect();
+    unmatched.sort_unstable();
+    let mut expected = [payments[1].as_str(), &third];
+    expected.sort_unstable();
+    assert_eq!(unmatched, expected);
     let pool = till.api.world.database.pool();
     let audits = seckill::purchase::audit::run(pool, None).await.unwrap();
     assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
