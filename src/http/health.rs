@@ -100,6 +100,11 @@ impl Health {
         Self { latest, task: task.abort_handle() }
     }
 
+    /// Asks no more.
+    pub fn stop(&self) {
+        self.task.abort();
+    }
+
     /// What the stores answered last.
     pub fn readiness(&self, durability: &'static str, draining: bool) -> Readiness {
         let word = |reached| if reached { "ok" } else { "unavailable" };
@@ -110,7 +115,7 @@ impl Health {
 
 impl Drop for Health {
     fn drop(&mut self) {
-        self.task.abort();
+        self.stop();
     }
 }
 
@@ -129,8 +134,14 @@ struct Asking {
 
 impl Asking {
     async fn ask(&mut self) -> Reached {
-        let (database, redis) =
-            tokio::join!(answers(self.database.ping()), answers(self.redis.ping()));
+        let database = answers(self.database.ping()).await;
+        // A Redis that answers may take no writes: it has no memory left, or became a replica. Of a cluster the write is
+        // about one node.
+        let redis = if database && self.redis.is_one_server() {
+            answers(self.say_that_it_is_seen()).await
+        } else {
+            answers(self.redis.ping()).await
+        };
         self.away_since = since(self.away_since, !database);
         self.unsold_since = since(self.unsold_since, !(database && redis));
         self.database.read_address_again();
@@ -138,7 +149,7 @@ impl Asking {
             let database = self.database.clone();
             self.telling = Some(tokio::spawn(async move { database.tell_why_away().await }));
         }
-        if database && redis {
+        if database && redis && !self.redis.is_one_server() {
             // Where it cannot be said, the others go on as if the database were away for all.
             let _ = answers(self.say_that_it_is_seen()).await;
         }

@@ -47,7 +47,6 @@ pub fn api(app: App) -> Router {
         .route("/api/me", get(sessions::me))
         .route("/api/orders", get(orders::list))
         .route("/api/orders/{id}", get(orders::find))
-        .route("/api/orders/{id}/cancellation", post(orders::cancel))
         .route("/api/vouchers", post(vouchers::create))
         .route("/api/vouchers/{id}", patch(vouchers::change))
         .route("/api/vouchers/{id}/audit", post(audits::create))
@@ -61,6 +60,7 @@ pub fn api(app: App) -> Router {
         .route("/api/nodes", get(nodes::list));
     let logging_in = Router::new().route("/api/sessions", post(sessions::create));
     let asking = Router::new().route("/api/login-codes", post(sessions::send_code));
+    let cancelling = Router::new().route("/api/orders/{id}/cancellation", post(orders::cancel));
     let paying = Router::new().route("/api/orders/{id}/payments", post(payments::create));
     let memory = app.memory();
     Router::new()
@@ -73,6 +73,7 @@ pub fn api(app: App) -> Router {
         .merge(limited_for_buyers(&app, &memory.reads, with_token))
         .merge(limited_logins(&app, logging_in))
         .merge(limited_login_codes(&app, asking))
+        .merge(limited_for_buyers(&app, &memory.cancellations, cancelling))
         .merge(limited_for_buyers(&app, &memory.payments, paying))
         .route("/healthz", get(operations::healthz))
         .route("/readyz", get(operations::readyz))

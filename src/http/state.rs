@@ -27,6 +27,10 @@ use redisson_lock::connection::Redis;
 /// Requests of buyers that may be under way at once, beside purchases; one more is refused.
 const MAX_READS: usize = 64;
 
+/// Cancellations of buyers that may be under way at once, each of which may wait for the row of a sale; one more is
+/// refused.
+const MAX_CANCELLATIONS: usize = 16;
+
 /// Requests of administrators that may be under way at once; one more is refused.
 const MAX_ADMINISTRATION: usize = 32;
 
@@ -101,6 +105,8 @@ pub struct AppMemory {
     pub logins: Arc<Semaphore>,
     /// A permit for each login code that is being sent.
     pub login_codes: Arc<Semaphore>,
+    /// Permits for cancellations of buyers.
+    pub cancellations: Arc<Semaphore>,
     /// A permit for each payment that a buyer begins.
     pub payments: Arc<Semaphore>,
     /// A permit for each request of a buyer that asks the database.
@@ -127,6 +133,7 @@ impl App {
             audits: Semaphore::new(1),
             logins: Arc::new(Semaphore::new(MAX_LOGINS)),
             login_codes: Arc::new(Semaphore::new(MAX_LOGIN_CODES)),
+            cancellations: Arc::new(Semaphore::new(MAX_CANCELLATIONS)),
             payments: Arc::new(Semaphore::new(MAX_PAYMENTS)),
             notifications: Arc::new(Semaphore::new(MAX_NOTIFICATIONS)),
             reads: Arc::new(Semaphore::new(MAX_READS)),

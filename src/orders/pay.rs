@@ -51,7 +51,7 @@ impl Orders {
             return Err(PayError::Refused(order.status));
         }
         let gateway = self.gateway.as_ref().ok_or(PayError::NoGateway)?;
-        let steps = self.database.steps();
+        let steps = self.database.buyers_steps();
         let (mut payment, attempt) = match payments::open(steps, &order, buyer, ASK_WITHIN).await? {
             Opened::Payment(payment) => return Ok(payment),
             Opened::Ask { payment, attempt } => (payment, attempt),

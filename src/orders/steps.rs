@@ -64,12 +64,11 @@ impl Orders {
         key: impl Into<OrderKey>,
         actor: Actor,
     ) -> Result<StepAnswer, StoreError> {
-        let buyer = match actor {
-            Actor::Buyer(user) => Some(user),
-            Actor::Administrator(_) => None,
+        let (buyer, pool) = match actor {
+            Actor::Buyer(user) => (Some(user), self.database.buyers_steps()),
+            Actor::Administrator(_) => (None, self.database.steps()),
         };
-        let cancel =
-            async |order: &Order| order_steps::cancel(self.database.steps(), order, actor).await;
+        let cancel = async |order: &Order| order_steps::cancel(pool, order, actor).await;
         self.step(key.into(), OrderStatus::Unpaid, buyer, cancel).await
     }
 

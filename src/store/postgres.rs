@@ -34,12 +34,13 @@ pub(super) const PURCHASE_CONNECTIONS: u32 = 8;
 /// Connections of one process for everything else.
 pub(super) const OTHER_CONNECTIONS: u32 = 4;
 
-/// Connections of one process for the steps of an order's life, and for changes of a voucher. They may wait
-/// for the row of a voucher that sells fast, or that somebody holds: no reader waits behind them.
+/// Connections of one process for the steps of an order's life, and for changes of a voucher: so many for those that
+/// buyers take, and as many for all others. They may wait for the row of a voucher that sells fast, or that somebody
+/// holds: no reader waits behind them, and neither an administrator nor the payment gateway behind buyers.
 pub(super) const STEP_CONNECTIONS: u32 = 2;
 
 /// How many these are.
-pub const CONNECTIONS: u32 = PURCHASE_CONNECTIONS + OTHER_CONNECTIONS + STEP_CONNECTIONS;
+pub const CONNECTIONS: u32 = PURCHASE_CONNECTIONS + OTHER_CONNECTIONS + 2 * STEP_CONNECTIONS;
 
 /// Shared by all handles of the process: it is about the log.
 static OUTAGE: DatabaseOutage = DatabaseOutage::new();
@@ -174,6 +175,7 @@ pub struct Database {
     purchases: PgPool,
     others: PgPool,
     steps: PgPool,
+    buyers_steps: PgPool,
     durability: DurabilityCheck,
     node: Option<Arc<NodeName>>,
     source: Arc<AddressSource>,
@@ -200,11 +202,13 @@ impl Database {
         let options = pooler::with_settings(source.address()?);
         let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
         let others = pool(OTHER_CONNECTIONS, options.clone(), &durability);
-        let steps = pool(STEP_CONNECTIONS, options, &durability);
+        let steps = pool(STEP_CONNECTIONS, options.clone(), &durability);
+        let buyers_steps = pool(STEP_CONNECTIONS, options, &durability);
         Ok(Self {
             purchases,
             others,
             steps,
+            buyers_steps,
             durability,
             node: node.map(Arc::new),
             source: Arc::new(source),
@@ -226,24 +230,32 @@ impl Database {
         Ok(())
     }
 
+    fn pools(&self) -> [&PgPool; 4] {
+        [&self.purchases, &self.others, &self.steps, &self.buyers_steps]
+    }
+
     fn connect_by(&self, options: &PgConnectOptions) {
-        for pool in [&self.purchases, &self.others, &self.steps] {
+        for pool in self.pools() {
             pool.set_connect_options(options.clone());
         }
     }
 
-    /// Reads the address and the password again, from where they are kept, if they may have changed: from then on
-    /// connections are made with what stands there now.
+    /// Reads the user and the password again, from where they are kept, if they may have changed: from then on
+    /// connections are made with what stands there now. Another server or database is for the next start: a process
+    /// that sells from two databases sells what one of them has twice.
     pub fn read_address_again(&self) {
         if !self.source.is_file() && !OUTAGE.is_on() {
             return;
         }
         // While the file is being written, what it said before holds.
         let Ok(address) = self.source.address() else { return };
+        if is_elsewhere(&address, &self.others.connect_options()) {
+            return self.source.tell_of_elsewhere();
+        }
         let is_pooled = self.is_behind_pooler();
         let options = if is_pooled { address } else { pooler::with_settings(address) };
         if options.to_url_lossy() != self.others.connect_options().to_url_lossy() {
-            tracing::info!("PostgreSQL has another address or password: new connections use it");
+            tracing::info!("PostgreSQL has another user or password: new connections use it");
             self.connect_by(&options);
         }
     }
@@ -264,22 +276,18 @@ impl Database {
     /// Opens all connections of this process, as far as they can be had at once, and says whether they could.
     /// Behind a pooler that keeps a session for each, and has fewer, the last ones would wait for ever.
     pub async fn has_all_connections(&self) -> bool {
-        let (purchases, others, steps) =
-            tokio::join!(self.purchases.acquire(), self.others.acquire(), self.steps.acquire());
+        let one_of_each = join_all(self.pools().map(PgPool::acquire)).await;
         // Where there are too few, no pool is left without any.
-        if purchases.is_err() || others.is_err() || steps.is_err() {
+        if one_of_each.iter().any(Result::is_err) {
             return false;
         }
-        drop((purchases, others, steps));
-        let all_of = |pool: &PgPool| {
+        drop(one_of_each);
+        let all = self.pools().map(|pool| {
             let count = pool.options().get_max_connections();
-            let pool = pool.clone();
-            async move { join_all((0..count).map(|_| pool.acquire())).await }
-        };
+            join_all((0..count).map(|_| pool.acquire()))
+        });
         // Each is held until the last one is there, or `CONNECTED_WITHIN` is over.
-        let (purchases, others, steps) =
-            tokio::join!(all_of(&self.purchases), all_of(&self.others), all_of(&self.steps));
-        [purchases, others, steps].iter().flatten().all(Result::is_ok)
+        join_all(all).await.iter().flatten().all(Result::is_ok)
     }
 
     /// From now on warns of a server that runs with `fsync` or `full_page_writes` off, and with
@@ -306,6 +314,11 @@ impl Database {
     /// The pool for what may wait for the row of a voucher, outside a purchase.
     pub fn steps(&self) -> &PgPool {
         &self.steps
+    }
+
+    /// The same for the steps that buyers take.
+    pub fn buyers_steps(&self) -> &PgPool {
+        &self.buyers_steps
     }
 
     /// The pool that purchases have to themselves.
@@ -348,18 +361,38 @@ impl Database {
         distribution::run(&mut connection).await
     }
 
-    /// Whether the server answers, on a connection for purchases: readers cannot make it look away.
+    /// Whether the server answers and takes writes, on a connection for purchases: readers cannot make it look away.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        in_time(&self.purchases, async |session| session.ping().await).await
+        let query = sqlx::query_scalar("select current_setting('transaction_read_only') = 'on'");
+        let read = async |session: &mut DatabaseSession| query.fetch_one(session).await;
+        let answer = match bounded(ANSWER_WITHIN, &self.purchases, None, read).await {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                let why = "it takes no writes: it is a standby, or was made read-only";
+                Err(StoreError::unavailable(Service::Postgres, why))
+            }
+            Err(error) => Err(error),
+        };
+        OUTAGE.observe(&answer);
+        answer
     }
 
     /// Closes the connections, waiting a moment for those in use.
     pub async fn close(&self) {
         // Without a limit it would wait, for minutes, for its own attempts to reach a server that is gone.
-        let all =
-            async { tokio::join!(self.purchases.close(), self.others.close(), self.steps.close()) };
+        let all = join_all(self.pools().map(PgPool::close));
         let _ = timeout(CLOSE_TIMEOUT, all).await;
     }
+}
+
+/// Whether two addresses lead to different databases.
+fn is_elsewhere(address: &PgConnectOptions, other: &PgConnectOptions) -> bool {
+    let place = |address: &PgConnectOptions| {
+        let socket = address.get_socket().cloned();
+        let database = address.get_database().map(str::to_owned);
+        (address.get_host().to_owned(), address.get_port(), socket, database)
+    };
+    place(address) != place(other)
 }
 
 fn pool(connections: u32, options: PgConnectOptions, durability: &DurabilityCheck) -> PgPool {

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Once;
 use std::time::Duration;
 
 use sqlx::ConnectOptions;
@@ -26,16 +27,27 @@ pub(super) struct AddressSource {
     file: Option<UrlFile>,
     /// What our connections are called.
     name: String,
+    /// Says once that the file names another database.
+    elsewhere: Once,
 }
 
 impl AddressSource {
     pub(super) fn new(url: &str, file: Option<UrlFile>, name: String) -> Self {
-        Self { url: url.to_owned(), file, name }
+        Self { url: url.to_owned(), file, name, elsewhere: Once::new() }
     }
 
     /// Whether it stands in a file.
     pub(super) const fn is_file(&self) -> bool {
         self.file.is_some()
+    }
+
+    /// The file names another server or database than at the start.
+    pub(super) fn tell_of_elsewhere(&self) {
+        self.elsewhere.call_once(|| {
+            tracing::warn!(
+                "the file of DATABASE_URL names another server or database: it is used after the next start"
+            );
+        });
     }
 
     /// What stands there now, without the settings of our sessions.

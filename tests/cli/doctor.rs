@@ -57,7 +57,7 @@ async fn what_is_fine_and_what_is_in_danger_has_a_line_each() {
         ("PostgreSQL topology", "one primary"),
         ("PostgreSQL role", "no superuser"),
         ("PostgreSQL isolation", "read committed"),
-        ("PostgreSQL connections", "takes 14"),
+        ("PostgreSQL connections", "takes 16"),
         ("PostgreSQL connection ", "a round trip takes"),
         ("PostgreSQL rights", "all that serve needs"),
         ("oldest transaction", ""),

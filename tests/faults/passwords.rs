@@ -109,6 +109,36 @@ async fn a_password_that_changes_in_the_file_of_passwords_is_read_again() {
     a_new_password_is_read("PGPASSFILE", text, |guarded| Some(guarded.url("shop", None))).await;
 }
 
+/// A process that sells from two databases sells twice what both of them have.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_comes_to_name_another_database_is_for_the_next_start() {
+    let guarded = Guarded::new().await;
+    let url = &guarded.stage.database_url;
+    let file = guarded.write("file", url);
+    let log = guarded.write("log", "");
+    let listen = ([127, 0, 0, 1], 0).into();
+    let mut command = guarded.stage.serve(listen, "", &guarded.stage.redis_url);
+    command.env_remove("DATABASE_URL").env("DATABASE_URL_FILE", &file).env("RUST_LOG", "warn");
+    command.stderr(Stdio::from(fs::File::create(&log).unwrap()));
+    let node = Node::start(&mut command).await;
+    guarded.sells(&node, 1).await;
+    let mut elsewhere = Url::parse(url).unwrap();
+    elsewhere.set_path("elsewhere");
+    guarded.write("file", elsewhere.as_str());
+    eventually("the log says so", async || {
+        fs::read_to_string(&log).unwrap().contains("names another server or database")
+    })
+    .await;
+    // There is no such database: whoever connected to it would be refused.
+    let end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'seckill %'";
+    sqlx::query(end).execute(&guarded.stage.pool).await.unwrap();
+    for buyer in 2..20 {
+        guarded.sells(&node, buyer).await;
+    }
+    drop(node);
+    guarded.stage.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_no_waiting_mends_ends_a_start_with_one_sentence() {
     let guarded = Guarded::new().await;

@@ -114,6 +114,46 @@ async fn a_database_that_is_away_for_all_empties_no_service() {
     stage.end().await;
 }
 
+/// A store that answers and takes no writes is away: a Redis without memory, a database that was made read-only.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_takes_no_writes_is_not_there() {
+    let stage = Stage::new(Strategy::GroupCommit).await;
+    let node = stage.node().await;
+    let mut redis =
+        ::redis::Client::open(stage.redis_url.as_str()).unwrap().get_connection().unwrap();
+    let mut memory = |limit: &str| {
+        let mut set = ::redis::cmd("CONFIG");
+        set.arg("SET").arg("maxmemory").arg(limit).exec(&mut redis).unwrap();
+    };
+    memory("1");
+    notices(&stage, &node, "redis").await;
+    assert_eq!(stage.buy(node.address, 1).await, What::Unavailable);
+    assert_eq!(says(&stage, &node).await.1["redis"], "unavailable");
+    memory("0");
+    eventually("buyers are served again", async || {
+        matches!(stage.buy(node.address, 1).await, What::Ordered(_))
+    })
+    .await;
+    let set = async |how: &str| {
+        sqlx::query(sqlx::AssertSqlSafe(how)).execute(&stage.pool).await.unwrap();
+        sqlx::query("select pg_reload_conf()").execute(&stage.pool).await.unwrap();
+    };
+    set("alter system set default_transaction_read_only = on").await;
+    notices(&stage, &node, "database").await;
+    assert_eq!(stage.buy(node.address, 2).await, What::Unavailable);
+    set("alter system reset default_transaction_read_only").await;
+    eventually("buyers are served again", async || {
+        matches!(stage.buy(node.address, 2).await, What::Ordered(_))
+    })
+    .await;
+    eventually("it is there again", async || {
+        let said = says(&stage, &node).await.1;
+        said["database"] == "ok" && said["redis"] == "ok"
+    })
+    .await;
+    stage.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_pause_of_both_stores_empties_no_service() {
     let stage = Stage::new(Strategy::GroupCommit).await;

@@ -133,17 +133,17 @@ async fn a_node_behind_a_pooler_is_listed_when_it_has_asked_lately() {
     }
 }
 
-/// One that keeps sessions needs one for each of the 14 connections of a server; with fewer, the last
+/// One that keeps sessions needs one for each of the 16 connections of a server; with fewer, the last
 /// connections would wait for ever, and buyers hear 503.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pooler_that_keeps_too_few_sessions_is_refused() {
     let world = World::new().await;
     world.at_present().await;
-    let pooler = PgBouncer::start(&world, "session", 13, "").await;
+    let pooler = PgBouncer::start(&world, "session", 15, "").await;
     let program = behind(&pooler, &world).with("RUST_LOG", "error");
     let refused = program.run(&["serve", "--listen", "127.0.0.1:0"]).await;
-    refused.refused(2, "give it 14 sessions for each server process");
-    let pooler = PgBouncer::start(&world, "session", 14, "").await;
+    refused.refused(2, "give it 16 sessions for each server process");
+    let pooler = PgBouncer::start(&world, "session", 16, "").await;
     let enough = World { database_url: pooler.url(&world), ..world };
     drop(node(&enough, &[]).await);
 }
