@@ -274,6 +274,7 @@ impl ReadyServer {
         drop(workers);
         app.purchases.shutdown().await;
         app.revocations.stop();
+        app.health.stop();
         app.database.close().await;
         stores.close().await
     }

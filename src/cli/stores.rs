@@ -4,11 +4,12 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rand::RngExt;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use crate::store::postgres::{CONNECTIONS, UrlFile};
@@ -18,6 +19,8 @@ use redisson_lock::cli::KeyPrefix;
 
 /// How long a command waits for the database. A server waits until it is there.
 const DATABASE_WITHIN: Duration = Duration::from_secs(10);
+/// How long a try may take before others are told that it is waited for.
+const WAITS_FROM: Duration = Duration::from_secs(1);
 /// How often it is tried meanwhile.
 const DATABASE_AGAIN: Duration = Duration::from_millis(100);
 
@@ -217,7 +220,7 @@ async fn migrated(
     let deadline = within.map(|limit| Instant::now() + limit);
     let mut said = String::new();
     loop {
-        match database.migrate().await {
+        match tell_of_waiting(database.migrate(), &mut waiting).await {
             Ok(()) => return Ok(database),
             Err(error) if let Some(sentence) = unmendable(&error) => return Err(sentence.into()),
             Err(MigrationError::Store(error))
@@ -238,6 +241,16 @@ async fn migrated(
             }
         }
     }
+}
+
+/// What `trying` comes to. `waiting` is called where that takes long.
+async fn tell_of_waiting<T>(trying: impl Future<Output = T>, waiting: &mut impl FnMut()) -> T {
+    let mut trying = pin!(trying);
+    if let Ok(done) = timeout(WAITS_FROM, &mut trying).await {
+        return done;
+    }
+    waiting();
+    trying.await
 }
 
 /// What no waiting mends, in a sentence for the person who named the database.

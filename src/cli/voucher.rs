@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
-use comfy_table::{Table, presets};
+use comfy_table::{ContentArrangement, Table, presets};
 use tokio::time::Instant;
 
 use super::arguments::{instant, words};
@@ -379,6 +379,8 @@ async fn list(args: ListArgs) -> anyhow::Result<()> {
 fn table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
+    // As wide as the terminal is; into a file, as wide as it needs.
+    table.set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(["ID", "STATUS", "STOCK", "OF", "PRICE", "BEGIN", "END", "TITLE"]);
     table
 }

@@ -24,7 +24,8 @@ use super::address::ClientAddress;
 use super::problem::Code;
 use super::shares::counted_as;
 use super::{ApiError, App};
-use crate::model::{BucketRate, Share, Shares, TokenBuckets, UserId};
+use crate::model::{BucketRate, Share, Shares, TokenBuckets, UserId, VoucherId};
+use crate::purchase::sales::Sale;
 use crate::telemetry;
 
 /// Requests of one buyer that may be under way at once, beside purchases. A page of ours has fewer.
@@ -93,6 +94,19 @@ impl App {
         Ok(Some(share))
     }
 
+    /// The sale of a voucher. A request for one that memory does not have, and that may be made up, asks the database.
+    pub(super) async fn sale_for(
+        &self,
+        from: &Anybody,
+        voucher: VoucherId,
+    ) -> Result<Arc<Sale>, ApiError> {
+        if !self.purchases.remembers(voucher) {
+            self.admit_anybody(from)?;
+        }
+        let sale = self.purchases.sale(voucher).await?;
+        sale.ok_or(ApiError::new(Code::VoucherNotFound))
+    }
+
     /// Lets somebody who needs no token ask the database once: a buyer by the buyer's rate, a stranger by that of the
     /// address.
     pub(super) fn admit_anybody(&self, from: &Anybody) -> Result<(), ApiError> {
@@ -111,7 +125,7 @@ fn refused_by(by: &'static str, whom: &impl Display, wait: Duration) -> ApiError
 /// From whom a request comes that needs no token.
 #[derive(Debug)]
 pub struct Anybody {
-    address: ClientAddress,
+    pub(super) address: ClientAddress,
     /// The token alone, if there is one.
     headers: HeaderMap,
 }

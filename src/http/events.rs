@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::address::ClientAddress;
+use super::admission::Anybody;
 use super::event_hub::{Newest, StreamPermit, Topic};
 use super::problem::Code;
 use super::schemas::Id;
@@ -155,8 +156,9 @@ pub async fn of_all(State(app): State<App>, client: ClientAddress) -> Result<Res
     ))]
 pub async fn of_voucher(
     State(app): State<App>,
-    client: ClientAddress,
+    from: Anybody,
     PathId(id): PathId<VoucherId>,
 ) -> Result<Response, ApiError> {
-    stream(&app, client, Topic::Voucher(id)).await
+    app.sale_for(&from, id).await?;
+    stream(&app, from.address, Topic::Voucher(id)).await
 }

@@ -149,7 +149,7 @@ impl Modify for Problems {
                 let response = || Response::new(description).into();
                 responses.entry(status.to_owned()).or_insert_with(response);
             }
-            let asks_without_token = ["list_vouchers", "find_voucher"];
+            let asks_without_token = ["list_vouchers", "find_voucher", "watch_voucher"];
             if operation.security.is_some()
                 || operation
                     .operation_id

@@ -232,10 +232,7 @@ pub async fn find(
     PathId(id): PathId<VoucherId>,
 ) -> Result<([(HeaderName, String); 1], Json<VoucherBody>), ApiError> {
     // From memory: all buyers reload this page before a sale.
-    let Some(sale) = app.purchases.sale(id).await? else {
-        app.admit_anybody(&from)?;
-        return Err(ApiError::new(Code::VoucherNotFound));
-    };
+    let sale = app.sale_for(&from, id).await?;
     Ok((sale_date(&app), Json(VoucherBody::of_sale(&sale, app.purchases.clock().now()))))
 }
 

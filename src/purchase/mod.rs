@@ -9,6 +9,7 @@ pub mod breaker;
 mod broken_promises;
 mod error;
 mod load;
+mod options;
 pub mod owners;
 #[allow(clippy::module_inception)] // the story of the one thing that this module is about
 pub mod purchase;
@@ -18,5 +19,6 @@ mod strategy;
 
 pub use error::{Answer, Books, Circuit, Failure, PurchaseError};
 pub use load::PurchaseLoad;
-pub use purchase::{DEFAULT_BURST, DEFAULT_BUYER_RATE, Purchases, PurchasesOptions};
+pub use options::{DEFAULT_BURST, DEFAULT_BUYER_RATE, PurchasesOptions};
+pub use purchase::Purchases;
 pub use strategy::{Strategy, UnknownStrategy};

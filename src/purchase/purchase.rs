@@ -1,6 +1,5 @@
 //! The story of a purchase.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +14,10 @@ use tracing::{Instrument, instrument};
 use super::owners::OrderOwners;
 use super::recent_orders::RecentOrders;
 use super::sales::{Sale, Sales};
-use super::{PurchaseError, PurchaseLoad, Strategy};
+use super::{PurchaseError, PurchaseLoad, PurchasesOptions, Strategy};
 use crate::model::{
-    BucketRate, Clock, Order, OrderId, Outcome, RecentPeak, Refusal, Share, SharedClock, Shares,
-    TokenBuckets, UserId, Voucher, VoucherId,
+    Clock, Order, OrderId, Outcome, RecentPeak, Refusal, Share, SharedClock, Shares, TokenBuckets,
+    UserId, Voucher, VoucherId,
 };
 use crate::store::{
     Database, DatabaseClock, Keys, NewOrder, OrderIds, OrderWriter, Placement, StoreError, orders,
@@ -28,43 +27,11 @@ use crate::telemetry::{self, SPANS};
 use redisson_lock::connection::Redis;
 use redisson_lock::{Guard, Lease, LockClient, LockError, LockOptions};
 
-/// Purchases that may be under way at once in one process.
-pub const DEFAULT_BURST: usize = 3_000;
-
-/// How often one buyer may ask the database: more than a person does, on several open pages.
-pub const DEFAULT_BUYER_RATE: BucketRate =
-    BucketRate::Per(NonZeroU32::new(60).unwrap(), Duration::from_secs(10));
-
 /// The pauses that are remembered. One that is forgotten is found by the database.
 const MAX_PAUSES: usize = 10_000;
 
 /// How many ids a purchase draws where other orders have the ones before.
 const MAX_IDS: usize = 4;
-
-/// Settings of the purchase service.
-#[derive(Debug, Clone, Copy)]
-pub struct PurchasesOptions {
-    /// How to sell.
-    pub strategy: Strategy,
-    /// The lease of a buyer's lock, renewed while the purchase runs: how long a killed process can
-    /// lock its buyers out.
-    pub lease: Duration,
-    /// Purchases that may be under way at once; one more is refused.
-    pub burst: usize,
-    /// How often one buyer may ask the database.
-    pub buyer_rate: BucketRate,
-}
-
-impl Default for PurchasesOptions {
-    fn default() -> Self {
-        Self {
-            strategy: Strategy::default(),
-            lease: Duration::from_secs(5),
-            burst: DEFAULT_BURST,
-            buyer_rate: DEFAULT_BUYER_RATE,
-        }
-    }
-}
 
 /// Sells vouchers.
 #[derive(Debug)]
@@ -145,6 +112,13 @@ impl Purchases {
         if let Some(order_id) = self.recent_orders.find(user, voucher) {
             return Ok(Outcome::Refused(Refusal::AlreadyBought { order_id }));
         }
+        // Once an attempt asks the database, it costs a token of the buyer's: here for a voucher that may be made up.
+        let mut charged = false;
+        if !self.sales.remembers(voucher)
+            && let Some(refused) = self.charge(user, &mut charged)
+        {
+            return Ok(refused);
+        }
         let Some(sale) = self.sales.find(voucher).await.map_err(PurchaseError::Read)? else {
             return Ok(Outcome::Refused(Refusal::VoucherNotFound));
         };
@@ -152,8 +126,8 @@ impl Purchases {
         if let Some(refusal) = sale.refusal_at(at) {
             // Until memory has the owners, the database is asked.
             let asks = sale.max_orders(at) > 0 && !self.owners.are_in_memory(&sale.voucher);
-            if asks && let Err(wait) = self.admit(user) {
-                return Ok(Outcome::Refused(Refusal::TooManyRequests { wait }));
+            if asks && let Some(refused) = self.charge(user, &mut charged) {
+                return Ok(refused);
             }
             let owned = self.owned(user, &sale, at).await.map_err(PurchaseError::Read)?;
             return Ok(refused(owned, refusal));
@@ -161,11 +135,11 @@ impl Purchases {
         if let Some(until) = self.pauses.get(&(user, voucher)).filter(|until| *until > at) {
             return Ok(paused(user, until - at));
         }
-        // From here on an attempt costs a token of the buyer's. Has the buyer too many purchases under way? Is there
-        // room for one more? Does the database write orders of this voucher?
-        if let Err(wait) = self.admit(user) {
-            return Ok(Outcome::Refused(Refusal::TooManyRequests { wait }));
+        if let Some(refused) = self.charge(user, &mut charged) {
+            return Ok(refused);
         }
+        // Has the buyer too many purchases under way? Is there room for one more? Does the database write orders of
+        // this voucher?
         let Some(buyer_share) = self.buyers.take(user, self.strategy.purchases_of_a_buyer()) else {
             return Ok(self.in_progress(user, voucher).await);
         };
@@ -288,6 +262,15 @@ impl Purchases {
         refused(owned, Refusal::OrderInProgress)
     }
 
+    /// Takes a token of `user`, unless this attempt was `charged` before; a refusal where there is none.
+    fn charge(&self, user: UserId, charged: &mut bool) -> Option<Outcome> {
+        if std::mem::replace(charged, true) {
+            return None;
+        }
+        let wait = self.admit(user).err()?;
+        Some(Outcome::Refused(Refusal::TooManyRequests { wait }))
+    }
+
     /// Lets one request of `user` ask the database, also one that is no purchase.
     ///
     /// # Errors
@@ -300,6 +283,11 @@ impl Purchases {
     /// The clock by which sales begin and end.
     pub fn clock(&self) -> &Arc<DatabaseClock> {
         &self.clock
+    }
+
+    /// Whether memory has the voucher: of one that it does not have the database is asked.
+    pub fn remembers(&self, voucher: VoucherId) -> bool {
+        self.sales.remembers(voucher)
     }
 
     /// A voucher as the process knows it, at most a second old.

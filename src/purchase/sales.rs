@@ -139,6 +139,11 @@ impl Sales {
         }
     }
 
+    /// Whether memory has the voucher, old or new. What it does not have may be made up.
+    pub fn remembers(&self, id: VoucherId) -> bool {
+        self.memory.get(&id).is_some()
+    }
+
     /// The voucher's sale; `None`: there is no such voucher. Requests that miss together read
     /// together.
     ///

@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use futures_util::future::join_all;
-use seckill::model::{BucketRate, Clock};
+use seckill::model::{BucketRate, Clock, VoucherId};
 use seckill::purchase::DEFAULT_BUYER_RATE;
 use seckill::store::vouchers::NewVoucher;
 use sqlx::{Connection, Executor, PgConnection};
@@ -54,8 +54,15 @@ async fn a_buyer_has_so_many_requests_and_another_buyer_as_many() {
     }
     // Refusals from memory come first.
     api.buy(1, voucher).await.problem(409, "already_bought");
+    // A voucher that memory does not have costs one before the database looks for it.
+    let nowhere = VoucherId::new(777).unwrap();
+    api.buy(1, nowhere).await.problem(429, "too_many_requests");
     api.get_as(2, "/api/orders").await.is(200);
     api.buy(2, other).await.is(201);
+    for _ in 0..3 {
+        api.buy(2, nowhere).await.problem(404, "voucher_not_found");
+    }
+    api.buy(2, nowhere).await.problem(429, "too_many_requests");
 }
 
 #[tokio::test]
@@ -112,6 +119,49 @@ async fn a_step_that_the_state_refuses_locks_no_row() {
     holder.execute("rollback").await.unwrap();
 }
 
+/// Eight connections of one buyer wait for the row of one sale, again and again. Administrators, and the payment
+/// gateway, take steps of other sales meanwhile, and other buyers read.
+#[tokio::test(flavor = "multi_thread")]
+async fn buyers_who_wait_for_a_row_keep_neither_administrators_nor_readers() {
+    let api = api_with("off").await;
+    let held = api.world.priced_voucher(9).await.id;
+    let other = api.world.voucher(20).await.id;
+    let order = api.buy(1, held).await.is(201).text_of("order_id").to_owned();
+    let admin = api.world.admin_token(11).await;
+    let mut holder = PgConnection::connect(&api.world.database_url).await.unwrap();
+    holder.execute("begin").await.unwrap();
+    let hold = "select from seckill_vouchers where voucher_id = $1 for update";
+    sqlx::query(hold).bind(held.get()).execute(&mut holder).await.unwrap();
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let flood = join_all((0..SHARE).map(|_| async {
+        while !*stopped.borrow() {
+            let answer = cancel(&api, 1, &order).await;
+            assert!([503, 429].contains(&answer.status), "{answer:?}");
+        }
+    }));
+    let others = async {
+        eventually("the flood waits for the row", async || somebody_waits(&api.world).await).await;
+        for buyer in 2..=8 {
+            let bought = api.buy(buyer, other).await.is(201).text_of("order_id").to_owned();
+            for path in
+                [format!("/api/orders/{bought}/redemption"), format!("/api/vouchers/{other}")]
+            {
+                let step = if path.ends_with("redemption") {
+                    api.request("POST", &path)
+                } else {
+                    api.request("PATCH", &path).json(&serde_json::json!({ "title": bought }))
+                };
+                api.send(step.bearer_auth(&admin)).await.is(200);
+            }
+            api.get_as(buyer, "/api/me").await.is(200);
+            api.get_as(buyer, "/api/orders").await.is(200);
+        }
+        stop.send(true).unwrap();
+    };
+    tokio::join!(flood, others);
+    holder.execute("rollback").await.unwrap();
+}
+
 /// Twenty connections repeat the cancellation of one's own paid order: all others get through.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_one_buyer_leaves_the_others_what_they_need() {
@@ -155,10 +205,18 @@ async fn an_address_shows_so_many_bad_tokens_and_a_good_one_is_served() {
         api.send(request.bearer_auth(token)).await
     };
     let good = api.world.token(1);
+    // From here on memory has it.
+    ask("127.0.0.1", &format!("/api/vouchers/{voucher}"), "bad").await.is(200);
     ask("192.0.2.1", "/api/orders", "bad").await.problem(401, "unauthenticated");
     ask("192.0.2.1", "/api/vouchers/12345", "bad").await.problem(404, "voucher_not_found");
     ask("192.0.2.1", "/api/vouchers?before=5", "bad").await.is(200);
-    for path in ["/api/orders", "/api/me", "/api/vouchers/12345", "/api/vouchers?before=5"] {
+    for path in [
+        "/api/orders",
+        "/api/me",
+        "/api/vouchers/12345",
+        "/api/vouchers/12345/events",
+        "/api/vouchers?before=5",
+    ] {
         let refused = ask("192.0.2.1", path, "bad").await;
         assert!(refused.problem(429, "too_many_requests").header("retry-after").is_some());
     }

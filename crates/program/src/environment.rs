@@ -79,7 +79,11 @@ pub(crate) fn with_secret_files(mut command: clap::Command) -> Result<clap::Comm
         let Some(path) = std::env::var_os(name.clone() + FILE) else { return argument };
         match secret_in(&name, Path::new(&path), std::env::var_os(&name).is_some()) {
             // It lives as long as the program, as the environment does.
-            Ok(secret) => argument.default_value(&*secret.leak()).hide_default_value(true),
+            Ok(secret) => {
+                let argument = argument.default_value(&*secret.leak()).hide_default_value(true);
+                // Else a default does not count.
+                argument.required(false)
+            }
             Err(error) => {
                 wrong = Some(error);
                 argument
