@@ -138,11 +138,9 @@ impl From<PayError> for ApiError {
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
         (status = 201, body = PaymentBody, description = "where to pay and until when"),
-        (status = 401, description = "`unauthenticated`"),
         (status = 404, description = "`order_not_found`"),
         (status = 409, description = "`order_state`, with `order_status`: there is nothing to pay; \
             `order_ambiguous`, with `voucher_ids`"),
-        (status = 422, description = "`invalid_request`: the id is not a number"),
         (status = 503, description = "`unavailable`, with `Retry-After`; without it where no payment \
             gateway is set up"),
     ))]
@@ -230,7 +228,6 @@ impl NotificationBody {
     responses(
         (status = 204, description = "it is settled, now or before"),
         (status = 403, description = "`forbidden`: the signature is missing or wrong"),
-        (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`; also where a part of the money went back"),
         (status = 503, description = "`unavailable`, with `Retry-After`: send it again"),
     ))]
@@ -308,9 +305,7 @@ pub struct RefundBody {
     security(("token" = [])),
     responses(
         (status = 200, body = [RefundBody], description = "what waits"),
-        (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn list_refunds(
     State(app): State<App>,
@@ -357,9 +352,7 @@ pub struct UnmatchedBody {
     security(("token" = [])),
     responses(
         (status = 200, body = [UnmatchedBody], description = "what belongs to nobody"),
-        (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn list_unmatched(
     State(app): State<App>,
