@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::Args;
 use rand::RngExt;
 use tokio::time::Instant;
 
@@ -20,6 +21,46 @@ use redisson_lock::cli::KeyPrefix;
 const DATABASE_WITHIN: Duration = Duration::from_secs(10);
 /// How often it is tried meanwhile.
 const DATABASE_AGAIN: Duration = Duration::from_millis(100);
+
+/// Where the database of a command is.
+#[derive(Debug, Args)]
+pub struct DatabaseArgs {
+    #[command(flatten)]
+    stores: StoreArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+/// What a command does with the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// It only reads: its role may have no other right.
+    Read,
+    /// It writes, too: the database is migrated first.
+    Write,
+}
+
+impl DatabaseArgs {
+    /// Does `work` with the database. Then closes it, and stops private servers.
+    ///
+    /// # Errors
+    /// When the database cannot be used, when `work` fails, and when private servers do not stop.
+    pub async fn with_database<T>(
+        &self,
+        access: Access,
+        work: impl AsyncFnOnce(&Database) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let stores = Stores::open_database(&self.stores, &self.home).await?;
+        let database = match access {
+            Access::Read => stores.readable_database().await?,
+            Access::Write => stores.migrated_database().await?,
+        };
+        let done = work(&database).await;
+        database.close().await;
+        let closed = stores.close().await;
+        done.and_then(|done| closed.map(|()| done))
+    }
+}
 
 /// Where PostgreSQL and Redis are. Private servers run as long as this lives.
 #[derive(Debug)]

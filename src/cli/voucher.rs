@@ -9,8 +9,8 @@ use comfy_table::{Table, presets};
 use tokio::time::Instant;
 
 use super::arguments::{instant, words};
-use super::stores::Stores;
-use crate::config::{ConfigError, HomeArgs, StoreArgs};
+use super::stores::{Access, DatabaseArgs};
+use crate::config::ConfigError;
 use crate::http::vouchers::{VoucherChangeBody, VoucherCreationBody};
 use crate::model::{Clock, SystemClock, Voucher, VoucherId};
 use crate::orders::winding_up::WindingUp;
@@ -24,7 +24,7 @@ pub enum VoucherCommand {
     /// Put a voucher on sale; prints its id
     Add(AddArgs),
     /// List the vouchers, newest first
-    List(ListArgs),
+    List(DatabaseArgs),
     /// Change a voucher or its sale; every server goes by it within a second
     Edit(EditArgs),
     /// Stop a sale for a while; orders that were placed stay
@@ -55,9 +55,7 @@ pub struct AddArgs {
     #[command(flatten)]
     terms: TermsArgs,
     #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    database: DatabaseArgs,
 }
 
 /// What a voucher costs, and what it says.
@@ -109,9 +107,7 @@ pub struct EditArgs {
     #[command(flatten)]
     terms: TermsArgs,
     #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    database: DatabaseArgs,
 }
 
 /// One voucher.
@@ -120,9 +116,7 @@ pub struct OneArgs {
     /// The voucher
     id: VoucherId,
     #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    database: DatabaseArgs,
 }
 
 /// The sale to cancel.
@@ -134,9 +128,7 @@ pub struct CancelArgs {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    database: DatabaseArgs,
 }
 
 /// How its stock changes.
@@ -147,9 +139,7 @@ pub struct RestockArgs {
     #[command(flatten)]
     how: RestockHow,
     #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    database: DatabaseArgs,
 }
 
 /// One of them.
@@ -167,15 +157,6 @@ pub struct RestockHow {
     to: Option<i32>,
 }
 
-/// Which vouchers to list.
-#[derive(Debug, Args)]
-pub struct ListArgs {
-    #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
-}
-
 /// The pause after an order that another session holds.
 const WINDING_UP_AGAIN: Duration = Duration::from_millis(200);
 
@@ -191,18 +172,24 @@ const PAGE: i64 = 1000;
 pub async fn run(command: VoucherCommand) -> anyhow::Result<()> {
     match command {
         VoucherCommand::Add(args) => add(args).await,
-        VoucherCommand::List(args) => list(args).await,
+        VoucherCommand::List(database) => {
+            let table = database.with_database(Access::Read, list).await?;
+            program::say(table)
+        }
         VoucherCommand::Edit(args) => edit(args).await,
         VoucherCommand::Pause(args) => {
             let paused = VoucherChange { paused: Some(true), ..VoucherChange::default() };
-            change(args.id, paused, &args.stores, &args.home).await
+            change(args.id, paused, &args.database).await
         }
         VoucherCommand::Resume(args) => {
             let resumed = VoucherChange { paused: Some(false), ..VoucherChange::default() };
-            change(args.id, resumed, &args.stores, &args.home).await
+            change(args.id, resumed, &args.database).await
         }
-        VoucherCommand::Cancel(args) => cancel(args).await,
-        VoucherCommand::Restock(RestockArgs { id, how, stores, home }) => {
+        VoucherCommand::Cancel(CancelArgs { id, yes, database }) => {
+            let cancel = async |database: &Database| cancel(database, id, yes).await;
+            database.with_database(Access::Write, cancel).await
+        }
+        VoucherCommand::Restock(RestockArgs { id, how, database }) => {
             let stock = match (how.add, how.take, how.to) {
                 (Some(more), ..) => StockChange::By(more),
                 (_, Some(fewer), _) => StockChange::By(-fewer),
@@ -210,13 +197,13 @@ pub async fn run(command: VoucherCommand) -> anyhow::Result<()> {
                 (None, None, None) => unreachable!("clap requires one of them"),
             };
             let restocked = VoucherChange { stock: Some(stock), ..VoucherChange::default() };
-            change(id, restocked, &stores, &home).await
+            change(id, restocked, &database).await
         }
     }
 }
 
 async fn edit(args: EditArgs) -> anyhow::Result<()> {
-    let EditArgs { id, title, begin, end, terms, stores, home } = args;
+    let EditArgs { id, title, begin, end, terms, database } = args;
     let pay_within_s = terms.pay_within_s()?;
     let TermsArgs { price, value, subtitle, terms, .. } = terms;
     let edited = VoucherChangeBody {
@@ -235,26 +222,25 @@ async fn edit(args: EditArgs) -> anyhow::Result<()> {
             ConfigError("say what to change: seckill voucher edit --help".to_owned()).into()
         );
     }
-    change(id, edited.into(), &stores, &home).await
+    change(id, edited.into(), &database).await
 }
 
 /// Changes a voucher, and prints it as it is then.
 async fn change(
     id: VoucherId,
     change: VoucherChange,
-    stores: &StoreArgs,
-    home: &HomeArgs,
+    database: &DatabaseArgs,
 ) -> anyhow::Result<()> {
     change.check().map_err(|what| ConfigError(what.to_owned()))?;
-    let stores = Stores::open_database(stores, home).await?;
-    let database = stores.migrated_database().await?;
-    let changed = vouchers::change(database.pool(), id, &change).await;
-    database.close().await;
-    match changed.context("the voucher could not be changed")? {
+    let change = async |database: &Database| {
+        let changed = vouchers::change(database.pool(), id, &change).await;
+        changed.context("the voucher could not be changed")
+    };
+    match database.with_database(Access::Write, change).await? {
         Changed::Voucher(voucher) => {
             let mut table = table();
             table.add_row(row(&voucher, SystemClock.now()));
-            program::say(table)?;
+            program::say(table)
         }
         Changed::NotFound => anyhow::bail!("there is no voucher {id}"),
         Changed::SoldAlready => anyhow::bail!("more of voucher {id} are sold than there would be"),
@@ -262,22 +248,11 @@ async fn change(
         Changed::StockTooLarge => anyhow::bail!("there would be too many of voucher {id} to count"),
         Changed::NoDuration => anyhow::bail!("the sale would end before it begins"),
     }
-    stores.close().await
 }
 
 /// Ends a sale, and its orders as far as they can be ended. Where it is broken off, the servers go on, and so does the
 /// same command.
-async fn cancel(args: CancelArgs) -> anyhow::Result<()> {
-    let CancelArgs { id, yes, stores, home } = args;
-    let stores = Stores::open_database(&stores, &home).await?;
-    let database = stores.migrated_database().await?;
-    let done = cancel_in(&database, id, yes).await;
-    database.close().await;
-    done?;
-    stores.close().await
-}
-
-async fn cancel_in(database: &Database, id: VoucherId, yes: bool) -> anyhow::Result<()> {
+async fn cancel(database: &Database, id: VoucherId, yes: bool) -> anyhow::Result<()> {
     let counted = async || -> anyhow::Result<OrderCounts> {
         let counts = cancelled_sales::count_orders(database.pool(), id).await?;
         counts.with_context(|| format!("there is no voucher {id}"))
@@ -332,7 +307,7 @@ async fn cancel_in(database: &Database, id: VoucherId, yes: bool) -> anyhow::Res
 }
 
 async fn add(args: AddArgs) -> anyhow::Result<()> {
-    let AddArgs { title, stock, begin: begin_time, end: end_time, terms, stores, home } = args;
+    let AddArgs { title, stock, begin: begin_time, end: end_time, terms, database } = args;
     let now = SystemClock.now();
     let pay_within_s = terms.pay_within_s()?;
     let TermsArgs { price, value, subtitle, terms, .. } = terms;
@@ -348,17 +323,14 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
         end_time,
     };
     let new = new.complete(now).map_err(|what| ConfigError(what.to_owned()))?;
-    let stores = Stores::open_database(&stores, &home).await?;
-    let database = stores.migrated_database().await?;
-    let created = vouchers::create(database.pool(), &new, now).await;
-    database.close().await;
-    program::say(created.context("the voucher could not be added")?.id)?;
-    stores.close().await
+    let create = async |database: &Database| {
+        let created = vouchers::create(database.pool(), &new, now).await;
+        created.context("the voucher could not be added")
+    };
+    program::say(database.with_database(Access::Write, create).await?.id)
 }
 
-async fn list(args: ListArgs) -> anyhow::Result<()> {
-    let stores = Stores::open_database(&args.stores, &args.home).await?;
-    let database = stores.readable_database().await?;
+async fn list(database: &Database) -> anyhow::Result<Table> {
     let mut table = table();
     let (mut before, now): (Option<VoucherId>, _) = (None, SystemClock.now());
     loop {
@@ -371,9 +343,7 @@ async fn list(args: ListArgs) -> anyhow::Result<()> {
             break;
         }
     }
-    database.close().await;
-    program::say(table)?;
-    stores.close().await
+    Ok(table)
 }
 
 fn table() -> Table {
