@@ -46,21 +46,22 @@ pub struct AddArgs {
     /// How many
     #[arg(long, allow_negative_numbers = true)]
     stock: i32,
-    /// First instant of the sale, such as 2026-11-11T00:00:00+08:00 [default: now]
-    #[arg(long, value_name = "RFC3339", value_parser = instant)]
-    begin: Option<DateTime<Utc>>,
-    /// First instant after the sale [default: 24 hours after the beginning]
-    #[arg(long, value_name = "RFC3339", value_parser = instant)]
-    end: Option<DateTime<Utc>>,
     #[command(flatten)]
     terms: TermsArgs,
     #[command(flatten)]
     database: DatabaseArgs,
 }
 
-/// What a voucher costs, and what it says.
+/// When a voucher is on sale, what it costs, and what it says.
 #[derive(Debug, Args)]
 pub struct TermsArgs {
+    /// First instant of the sale, such as 2026-11-11T00:00:00+08:00
+    /// [default of a new voucher: now]
+    #[arg(long, value_name = "RFC3339", value_parser = instant)]
+    begin: Option<DateTime<Utc>>,
+    /// First instant after the sale [default of a new voucher: 24 hours after the beginning]
+    #[arg(long, value_name = "RFC3339", value_parser = instant)]
+    end: Option<DateTime<Utc>>,
     /// What it costs, in the currency's smallest unit [default of a new voucher: 0]
     #[arg(long, value_name = "CENTS", allow_negative_numbers = true)]
     price: Option<i64>,
@@ -98,12 +99,6 @@ pub struct EditArgs {
     /// What is sold
     #[arg(long, allow_hyphen_values = true, value_parser = words)]
     title: Option<String>,
-    /// First instant of the sale, such as 2026-11-11T00:00:00+08:00
-    #[arg(long, value_name = "RFC3339", value_parser = instant)]
-    begin: Option<DateTime<Utc>>,
-    /// First instant after the sale
-    #[arg(long, value_name = "RFC3339", value_parser = instant)]
-    end: Option<DateTime<Utc>>,
     #[command(flatten)]
     terms: TermsArgs,
     #[command(flatten)]
@@ -203,9 +198,9 @@ pub async fn run(command: VoucherCommand) -> anyhow::Result<()> {
 }
 
 async fn edit(args: EditArgs) -> anyhow::Result<()> {
-    let EditArgs { id, title, begin, end, terms, database } = args;
+    let EditArgs { id, title, terms, database } = args;
     let pay_within_s = terms.pay_within_s()?;
-    let TermsArgs { price, value, subtitle, terms, .. } = terms;
+    let TermsArgs { begin: begin_time, end: end_time, price, value, subtitle, terms, .. } = terms;
     let edited = VoucherChangeBody {
         title,
         subtitle,
@@ -213,8 +208,8 @@ async fn edit(args: EditArgs) -> anyhow::Result<()> {
         value,
         price,
         pay_within_s,
-        begin_time: begin,
-        end_time: end,
+        begin_time,
+        end_time,
         ..VoucherChangeBody::default()
     };
     if edited == VoucherChangeBody::default() {
@@ -307,10 +302,10 @@ async fn cancel(database: &Database, id: VoucherId, yes: bool) -> anyhow::Result
 }
 
 async fn add(args: AddArgs) -> anyhow::Result<()> {
-    let AddArgs { title, stock, begin: begin_time, end: end_time, terms, database } = args;
+    let AddArgs { title, stock, terms, database } = args;
     let now = SystemClock.now();
     let pay_within_s = terms.pay_within_s()?;
-    let TermsArgs { price, value, subtitle, terms, .. } = terms;
+    let TermsArgs { begin: begin_time, end: end_time, price, value, subtitle, terms, .. } = terms;
     let new = VoucherCreationBody {
         title,
         subtitle,
