@@ -1,13 +1,12 @@
 //! Refunds: money on its way back. One refund a payment; the rows are the work that is left to do.
 
 use chrono::{DateTime, Utc};
-use sqlx::postgres::{PgPool, PgRow};
-use sqlx::{FromRow, Row};
+use sqlx::postgres::PgPool;
 
+use super::StoreError;
+use super::columns::{column, row};
 use super::payments::{self, PaymentId};
 use super::postgres::{in_time, step_in_time};
-use super::{Service, StoreError};
-use crate::model::{OrderId, VoucherId};
 
 /// A refund.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,22 +29,9 @@ pub struct Refund {
     pub given_back_twice_at: Option<DateTime<Utc>>,
 }
 
-impl FromRow<'_, PgRow> for Refund {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        let voucher: VoucherId = row.try_get("voucher_id")?;
-        let order: OrderId = row.try_get("order_id")?;
-        Ok(Self {
-            payment: PaymentId { voucher, order, number: row.try_get("number")? },
-            transaction_id: row.try_get("transaction_id")?,
-            amount: row.try_get("amount")?,
-            reason: row.try_get("reason")?,
-            attempts: row.try_get("attempts")?,
-            next_attempt_at: row.try_get("next_attempt_at")?,
-            last_error: row.try_get("last_error")?,
-            created_at: row.try_get("created_at")?,
-            given_back_twice_at: row.try_get("given_back_twice_at")?,
-        })
-    }
+row! {
+    Refund: ..payment, transaction_id, amount, reason, attempts, next_attempt_at, last_error, created_at,
+    given_back_twice_at
 }
 
 /// Up to `limit` payments whose refund is to be tried at `now`, the longest due first.
@@ -94,17 +80,15 @@ pub enum FinishedRefund {
     ReturnedTwice,
 }
 
+column!(FinishedRefund: &str);
+
 /// The gateway has given the money back.
 pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<FinishedRefund, StoreError> {
     let query = sqlx::query_scalar("select finish_refund($1, $2, $3)")
         .bind(payment.voucher.get())
         .bind(payment.order.get())
         .bind(payment.number);
-    let said: String =
-        step_in_time(pool, async |connection| query.fetch_one(connection).await).await?;
-    said.parse().map_err(|_| {
-        StoreError::defect(Service::Postgres, format!("a refund is finished as {said:?}"))
-    })
+    step_in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
 /// The gateway has not given the money back, because of `error`: it is tried again at `next`.

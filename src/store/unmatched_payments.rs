@@ -1,10 +1,10 @@
 //! Money that the gateway took for payments that are not ours: kept, and shown to administrators.
 
 use chrono::{DateTime, Utc};
-use sqlx::postgres::{PgPool, PgRow};
-use sqlx::{FromRow, Row};
+use sqlx::postgres::PgPool;
 
 use super::StoreError;
+use super::columns::row;
 use super::payments::Money;
 use super::postgres::in_time;
 
@@ -23,17 +23,7 @@ pub struct UnmatchedPayment {
     pub returned_at: Option<DateTime<Utc>>,
 }
 
-impl FromRow<'_, PgRow> for UnmatchedPayment {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            transaction_id: row.try_get("transaction_id")?,
-            payment_id: row.try_get("payment_id")?,
-            amount: row.try_get("amount")?,
-            received_at: row.try_get("received_at")?,
-            returned_at: row.try_get("returned_at")?,
-        })
-    }
-}
+row! { UnmatchedPayment: transaction_id, payment_id, amount, received_at, returned_at }
 
 /// Keeps money that belongs to no payment of ours, once for each payment and amount that the gateway names.
 pub async fn keep(pool: &PgPool, payment: &str, money: &Money) -> Result<(), StoreError> {
