@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
@@ -28,6 +28,12 @@ pub struct PaymentId {
 impl fmt::Display for PaymentId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}.{}.{}", self.voucher, self.order, self.number)
+    }
+}
+
+impl Serialize for PaymentId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

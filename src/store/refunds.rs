@@ -1,37 +1,52 @@
 //! Refunds: money on its way back. One refund a payment; the rows are the work that is left to do.
 
 use chrono::{DateTime, Utc};
+use serde::Serialize;
 use sqlx::postgres::PgPool;
+use utoipa::ToSchema;
 
 use super::StoreError;
 use super::columns::{column, row};
 use super::payments::{self, PaymentId};
 use super::postgres::{in_time, step_in_time};
+use crate::model::{OrderId, VoucherId};
 
-/// A refund.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+/// Money on its way back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = RefundBody)]
 pub struct Refund {
-    /// The payment that is given back. The refund's own name towards the gateway, too.
-    pub payment: PaymentId,
+    /// The payment that is given back.
+    #[schema(value_type = String)]
+    pub payment_id: PaymentId,
+    /// Its order.
+    pub order_id: OrderId,
+    /// The voucher.
+    pub voucher_id: VoucherId,
     /// The gateway's own name of the money.
+    #[serde(skip)]
     pub transaction_id: String,
     /// In the currency's smallest unit.
     pub amount: i64,
-    /// `refund`, or why the payment was not applied.
+    /// `refund`: an administrator gave it back. `order_cancelled`, `order_paid`, `order_missing`, `wrong_amount`:
+    /// the money could not be applied to the order. `refunded_by_gateway`, `charged_back`: nobody here asked for it.
     pub reason: String,
+    /// How often the gateway was asked.
     pub attempts: i32,
-    /// When it is tried next.
+    /// When it is asked next.
     pub next_attempt_at: DateTime<Utc>,
+    /// What it said last.
+    #[schema(required = true)]
     pub last_error: Option<String>,
+    /// Since when the money waits.
     pub created_at: DateTime<Utc>,
-    /// The same money went back a second time.
+    /// When the same money went back a second time: by the gateway and outside it, or by a charge-back.
+    #[schema(required = true)]
     pub given_back_twice_at: Option<DateTime<Utc>>,
 }
 
 row! {
-    Refund: ..payment, transaction_id, amount, reason, attempts, next_attempt_at, last_error, created_at,
-    given_back_twice_at
+    Refund: ..payment_id, order_id, voucher_id, transaction_id, amount, reason, attempts, next_attempt_at,
+    last_error, created_at, given_back_twice_at
 }
 
 /// Up to `limit` payments whose refund is to be tried at `now`, the longest due first.

@@ -1,15 +1,18 @@
 //! Money that the gateway took for payments that are not ours: kept, and shown to administrators.
 
 use chrono::{DateTime, Utc};
+use serde::Serialize;
 use sqlx::postgres::PgPool;
+use utoipa::ToSchema;
 
 use super::StoreError;
 use super::columns::row;
 use super::payments::Money;
 use super::postgres::in_time;
 
-/// Money that the gateway confirmed for a payment that is not ours.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Money that the gateway took for a payment that is not ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = UnmatchedBody)]
 pub struct UnmatchedPayment {
     /// The gateway's own name of the money.
     pub transaction_id: String,
@@ -20,6 +23,7 @@ pub struct UnmatchedPayment {
     /// When it was said first.
     pub received_at: DateTime<Utc>,
     /// When the gateway said that it gave the money back.
+    #[schema(required = true)]
     pub returned_at: Option<DateTime<Utc>>,
 }
 
