@@ -314,6 +314,5 @@ pub fn secret_is_required() -> ConfigError {
 
 /// 32 random bytes, in hexadecimal digits.
 pub fn fresh_secret() -> String {
-    let bytes: [u8; 32] = rand::rng().random();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(rand::rng().random::<[u8; 32]>())
 }
