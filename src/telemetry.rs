@@ -6,7 +6,6 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
-use chrono::TimeDelta;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 /// Upper bounds of the latency histogram, in seconds.
@@ -180,21 +179,6 @@ pub fn rate_limited(by: &'static str, whom: &dyn Display) {
     }
 }
 
-/// A stream of events has begun.
-pub fn event_stream_opened() {
-    metrics::gauge!(name::EVENT_STREAMS).increment(1);
-}
-
-/// A stream of events has ended.
-pub fn event_stream_closed() {
-    metrics::gauge!(name::EVENT_STREAMS).decrement(1);
-}
-
-/// A circuit has opened.
-pub fn breaker_tripped() {
-    metrics::counter!(name::BREAKER_TRIPPED).increment(1);
-}
-
 /// A transaction is sent with so many orders.
 pub fn order_batch(size: usize) {
     metrics::histogram!(name::ORDER_BATCH_SIZE).record(size as f64);
@@ -205,11 +189,6 @@ pub fn order_batch_resent() {
     metrics::counter!(name::ORDER_BATCH_RESENT).increment(1);
 }
 
-/// So many orders were cancelled because their time was over.
-pub fn orders_expired(count: i64) {
-    metrics::counter!(name::ORDERS_EXPIRED).increment(count.unsigned_abs());
-}
-
 /// The payment gateway said something, and this became of it.
 pub fn payment_settled(settled: &'static str) {
     metrics::counter!(name::PAYMENTS, "settled" => settled).increment(1);
@@ -218,46 +197,6 @@ pub fn payment_settled(settled: &'static str) {
 /// The payment gateway was asked for a refund, and this was its answer.
 pub fn refund_tried(answer: &'static str) {
     metrics::counter!(name::REFUNDS, "answer" => answer).increment(1);
-}
-
-/// Since when the oldest refund waits; zero where none does.
-pub fn oldest_refund(age: TimeDelta) {
-    metrics::gauge!(name::REFUND_OLDEST_AGE).set(age.as_seconds_f64().max(0.0));
-}
-
-/// The difference between the database's clock and this machine's was learnt, and how wrong it may be.
-pub fn clock_offset(offset: TimeDelta, error: TimeDelta) {
-    metrics::gauge!(name::CLOCK_OFFSET).set(offset.as_seconds_f64());
-    metrics::gauge!(name::CLOCK_ERROR).set(error.as_seconds_f64());
-}
-
-/// A connection was told whether the database is durable.
-pub fn database_durable(is_durable: bool) {
-    metrics::gauge!(name::DATABASE_DURABLE).set(f64::from(u8::from(is_durable)));
-}
-
-/// What the process is, and how busy it is with purchases now. It is set when the metrics are read, so
-/// that a purchase sets nothing. `instance` tells processes behind one address apart.
-pub fn purchase_load(strategy: &'static str, instance: String, in_flight: usize, limit: usize) {
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    let labels = [("version", version), ("strategy", strategy.to_owned()), ("instance", instance)];
-    metrics::gauge!(name::SERVER_INFO, &labels).set(1.0);
-    metrics::gauge!(name::PURCHASES_IN_FLIGHT).set(in_flight as f64);
-    metrics::gauge!(name::PURCHASES_LIMIT).set(limit as f64);
-}
-
-/// How busy the order writer is now. It is set when the metrics are read, too.
-pub fn order_queue(depth: usize, batches_in_flight: usize) {
-    metrics::gauge!(name::ORDER_QUEUE_DEPTH).set(depth as f64);
-    metrics::gauge!(name::ORDER_BATCHES_IN_FLIGHT).set(batches_in_flight as f64);
-}
-
-/// The highest values of the last 15 seconds: of the purchases under way, and of the orders that waited. They
-/// are set when the metrics are read, too.
-pub fn recent_peaks(in_flight: usize, queue_depth: usize, uptime: Duration) {
-    metrics::gauge!(name::PURCHASES_IN_FLIGHT_PEAK).set(in_flight as f64);
-    metrics::gauge!(name::ORDER_QUEUE_DEPTH_PEAK).set(queue_depth as f64);
-    metrics::gauge!(name::UPTIME_SECONDS).set(uptime.as_secs_f64());
 }
 
 /// All metrics in the text format of Prometheus; empty before [`start_metrics`].

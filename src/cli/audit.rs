@@ -8,10 +8,10 @@ use comfy_table::{Table, presets};
 use program::{FAILED, say, write_json};
 use serde::Serialize;
 
-use super::stores::Stores;
-use crate::config::{HomeArgs, StoreArgs};
+use super::stores::{Access, DatabaseArgs};
 use crate::model::VoucherId;
 use crate::purchase::audit::{self, VoucherAudit};
+use crate::store::Database;
 
 /// Check the promises in the database, independently of the code that sells
 ///
@@ -25,9 +25,7 @@ pub struct AuditArgs {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    database: DatabaseArgs,
 }
 
 #[derive(Serialize)]
@@ -38,12 +36,8 @@ struct AuditReport<'a> {
 
 /// Runs the command.
 pub async fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
-    let stores = Stores::open_database(&args.stores, &args.home).await?;
-    let database = stores.readable_database().await?;
-    let audits = audit::run(database.pool(), args.voucher).await;
-    database.close().await;
-    let audits = audits?;
-    stores.close().await?;
+    let count = async |database: &Database| Ok(audit::run(database.pool(), args.voucher).await?);
+    let audits = args.database.with_database(Access::Read, count).await?;
     if let (Some(voucher), true) = (args.voucher, audits.is_empty()) {
         anyhow::bail!("there is no voucher {voucher}");
     }

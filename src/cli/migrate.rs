@@ -2,9 +2,8 @@
 
 use clap::Args;
 
-use super::stores::Stores;
-use crate::config::{HomeArgs, StoreArgs};
-use crate::store::Distribution;
+use super::stores::{Access, DatabaseArgs};
+use crate::store::{Database, Distribution};
 
 /// Apply the database migrations that are missing (every command that uses the database does, too)
 #[derive(Debug, Args)]
@@ -16,24 +15,22 @@ pub struct MigrateArgs {
     #[arg(long)]
     distribute: bool,
     #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    database: DatabaseArgs,
 }
 
 /// Runs the command.
 pub async fn run(args: MigrateArgs) -> anyhow::Result<()> {
-    let stores = Stores::open_database(&args.stores, &args.home).await?;
-    let database = stores.migrated_database().await?;
-    program::say("the database is up to date")?;
-    if args.distribute {
-        match database.distribute().await? {
-            Distribution::Done { workers } => {
-                program::say(format!("the data is distributed, workers: {workers}"))?;
+    let work = async |database: &Database| {
+        program::say("the database is up to date")?;
+        if args.distribute {
+            match database.distribute().await? {
+                Distribution::Done { workers } => {
+                    program::say(format!("the data is distributed, workers: {workers}"))?;
+                }
+                Distribution::Already => program::say("the data was already distributed")?,
             }
-            Distribution::Already => program::say("the data was already distributed")?,
         }
-    }
-    database.close().await;
-    stores.close().await
+        Ok(())
+    };
+    args.database.with_database(Access::Write, work).await
 }

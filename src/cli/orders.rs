@@ -4,8 +4,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
-use super::stores::Stores;
-use crate::config::{HomeArgs, StoreArgs};
+use super::stores::{Access, DatabaseArgs};
 use crate::http::voucher_orders::{CSV_PAGE, OrderOfBuyerBody, csv_page};
 use crate::model::{Currency, OrderId, OrderStatus, VoucherId};
 use crate::store::order_steps::{self, AdministratorStep, Step};
@@ -32,9 +31,7 @@ pub struct SettleArgs {
     #[arg(long, value_name = "ID")]
     voucher: Option<VoucherId>,
     #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    database: DatabaseArgs,
 }
 
 /// Which orders, and how.
@@ -53,9 +50,7 @@ pub struct ExportArgs {
     #[arg(long, env = "SECKILL_CURRENCY", value_name = "CODE", default_value_t)]
     currency: Currency,
     #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    database: DatabaseArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -74,29 +69,20 @@ fn status(text: &str) -> Result<OrderStatus, String> {
 
 /// Runs the command.
 pub async fn run(command: OrdersCommand) -> anyhow::Result<()> {
-    let args = match command {
-        OrdersCommand::Export(args) => args,
-        OrdersCommand::Settle(args) => return settle(args).await,
-    };
-    let stores = Stores::open_database(&args.stores, &args.home).await?;
-    let database = stores.readable_database().await?;
-    let exported = export(&database, &args).await;
-    database.close().await;
-    stores.close().await?;
-    exported
+    match command {
+        OrdersCommand::Export(args) => {
+            let export = async |database: &Database| export(database, &args).await;
+            args.database.with_database(Access::Read, export).await
+        }
+        OrdersCommand::Settle(SettleArgs { id, voucher, database }) => {
+            let key = OrderKey { id, voucher };
+            let settle = async |database: &Database| settle(database, key).await;
+            database.with_database(Access::Write, settle).await
+        }
+    }
 }
 
-async fn settle(args: SettleArgs) -> anyhow::Result<()> {
-    let SettleArgs { id, voucher, stores, home } = args;
-    let stores = Stores::open_database(&stores, &home).await?;
-    let database = stores.migrated_database().await?;
-    let settled = settle_in(&database, OrderKey { id, voucher }).await;
-    database.close().await;
-    settled?;
-    stores.close().await
-}
-
-async fn settle_in(database: &Database, key: OrderKey) -> anyhow::Result<()> {
+async fn settle(database: &Database, key: OrderKey) -> anyhow::Result<()> {
     let id = key.id;
     let order = match orders::find(database.pool(), key, None).await? {
         Found::Order(order) => order,

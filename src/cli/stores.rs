@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::Args;
 use rand::RngExt;
 use tokio::time::{Instant, timeout};
 
@@ -23,6 +24,46 @@ const DATABASE_WITHIN: Duration = Duration::from_secs(10);
 const WAITS_FROM: Duration = Duration::from_secs(1);
 /// How often it is tried meanwhile.
 const DATABASE_AGAIN: Duration = Duration::from_millis(100);
+
+/// Where the database of a command is.
+#[derive(Debug, Args)]
+pub struct DatabaseArgs {
+    #[command(flatten)]
+    stores: StoreArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+/// What a command does with the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// It only reads: its role may have no other right.
+    Read,
+    /// It writes, too: the database is migrated first.
+    Write,
+}
+
+impl DatabaseArgs {
+    /// Does `work` with the database. Then closes it, and stops private servers.
+    ///
+    /// # Errors
+    /// When the database cannot be used, when `work` fails, and when private servers do not stop.
+    pub async fn with_database<T>(
+        &self,
+        access: Access,
+        work: impl AsyncFnOnce(&Database) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let stores = Stores::open_database(&self.stores, &self.home).await?;
+        let database = match access {
+            Access::Read => stores.readable_database().await?,
+            Access::Write => stores.migrated_database().await?,
+        };
+        let done = work(&database).await;
+        database.close().await;
+        let closed = stores.close().await;
+        done.and_then(|done| closed.map(|()| done))
+    }
+}
 
 /// Where PostgreSQL and Redis are. Private servers run as long as this lives.
 #[derive(Debug)]
@@ -286,6 +327,5 @@ pub fn secret_is_required() -> ConfigError {
 
 /// 32 random bytes, in hexadecimal digits.
 pub fn fresh_secret() -> String {
-    let bytes: [u8; 32] = rand::rng().random();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(rand::rng().random::<[u8; 32]>())
 }

@@ -9,8 +9,8 @@ use comfy_table::{ContentArrangement, Table, presets};
 use tokio::time::Instant;
 
 use super::arguments::{instant, words};
-use super::stores::Stores;
-use crate::config::{ConfigError, HomeArgs, StoreArgs};
+use super::stores::{Access, DatabaseArgs};
+use crate::config::ConfigError;
 use crate::http::vouchers::{VoucherChangeBody, VoucherCreationBody};
 use crate::model::{Clock, SystemClock, Voucher, VoucherId};
 use crate::orders::winding_up::WindingUp;
@@ -24,7 +24,7 @@ pub enum VoucherCommand {
     /// Put a voucher on sale; prints its id
     Add(AddArgs),
     /// List the vouchers, newest first
-    List(ListArgs),
+    List(DatabaseArgs),
     /// Change a voucher or its sale; every server goes by it within a second
     Edit(EditArgs),
     /// Stop a sale for a while; orders that were placed stay
@@ -46,23 +46,22 @@ pub struct AddArgs {
     /// How many
     #[arg(long, allow_negative_numbers = true)]
     stock: i32,
-    /// First instant of the sale, such as 2026-11-11T00:00:00+08:00 [default: now]
-    #[arg(long, value_name = "RFC3339", value_parser = instant)]
-    begin: Option<DateTime<Utc>>,
-    /// First instant after the sale [default: 24 hours after the beginning]
-    #[arg(long, value_name = "RFC3339", value_parser = instant)]
-    end: Option<DateTime<Utc>>,
     #[command(flatten)]
     terms: TermsArgs,
     #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    database: DatabaseArgs,
 }
 
-/// What a voucher costs, and what it says.
+/// When a voucher is on sale, what it costs, and what it says.
 #[derive(Debug, Args)]
 pub struct TermsArgs {
+    /// First instant of the sale, such as 2026-11-11T00:00:00+08:00
+    /// [default of a new voucher: now]
+    #[arg(long, value_name = "RFC3339", value_parser = instant)]
+    begin: Option<DateTime<Utc>>,
+    /// First instant after the sale [default of a new voucher: 24 hours after the beginning]
+    #[arg(long, value_name = "RFC3339", value_parser = instant)]
+    end: Option<DateTime<Utc>>,
     /// What it costs, in the currency's smallest unit [default of a new voucher: 0]
     #[arg(long, value_name = "CENTS", allow_negative_numbers = true)]
     price: Option<i64>,
@@ -100,18 +99,10 @@ pub struct EditArgs {
     /// What is sold
     #[arg(long, allow_hyphen_values = true, value_parser = words)]
     title: Option<String>,
-    /// First instant of the sale, such as 2026-11-11T00:00:00+08:00
-    #[arg(long, value_name = "RFC3339", value_parser = instant)]
-    begin: Option<DateTime<Utc>>,
-    /// First instant after the sale
-    #[arg(long, value_name = "RFC3339", value_parser = instant)]
-    end: Option<DateTime<Utc>>,
     #[command(flatten)]
     terms: TermsArgs,
     #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    database: DatabaseArgs,
 }
 
 /// One voucher.
@@ -120,9 +111,7 @@ pub struct OneArgs {
     /// The voucher
     id: VoucherId,
     #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    database: DatabaseArgs,
 }
 
 /// The sale to cancel.
@@ -134,9 +123,7 @@ pub struct CancelArgs {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    database: DatabaseArgs,
 }
 
 /// How its stock changes.
@@ -147,9 +134,7 @@ pub struct RestockArgs {
     #[command(flatten)]
     how: RestockHow,
     #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
+    database: DatabaseArgs,
 }
 
 /// One of them.
@@ -167,15 +152,6 @@ pub struct RestockHow {
     to: Option<i32>,
 }
 
-/// Which vouchers to list.
-#[derive(Debug, Args)]
-pub struct ListArgs {
-    #[command(flatten)]
-    stores: StoreArgs,
-    #[command(flatten)]
-    home: HomeArgs,
-}
-
 /// The pause after an order that another session holds.
 const WINDING_UP_AGAIN: Duration = Duration::from_millis(200);
 
@@ -191,18 +167,24 @@ const PAGE: i64 = 1000;
 pub async fn run(command: VoucherCommand) -> anyhow::Result<()> {
     match command {
         VoucherCommand::Add(args) => add(args).await,
-        VoucherCommand::List(args) => list(args).await,
+        VoucherCommand::List(database) => {
+            let table = database.with_database(Access::Read, list).await?;
+            program::say(table)
+        }
         VoucherCommand::Edit(args) => edit(args).await,
         VoucherCommand::Pause(args) => {
             let paused = VoucherChange { paused: Some(true), ..VoucherChange::default() };
-            change(args.id, paused, &args.stores, &args.home).await
+            change(args.id, paused, &args.database).await
         }
         VoucherCommand::Resume(args) => {
             let resumed = VoucherChange { paused: Some(false), ..VoucherChange::default() };
-            change(args.id, resumed, &args.stores, &args.home).await
+            change(args.id, resumed, &args.database).await
         }
-        VoucherCommand::Cancel(args) => cancel(args).await,
-        VoucherCommand::Restock(RestockArgs { id, how, stores, home }) => {
+        VoucherCommand::Cancel(CancelArgs { id, yes, database }) => {
+            let cancel = async |database: &Database| cancel(database, id, yes).await;
+            database.with_database(Access::Write, cancel).await
+        }
+        VoucherCommand::Restock(RestockArgs { id, how, database }) => {
             let stock = match (how.add, how.take, how.to) {
                 (Some(more), ..) => StockChange::By(more),
                 (_, Some(fewer), _) => StockChange::By(-fewer),
@@ -210,15 +192,15 @@ pub async fn run(command: VoucherCommand) -> anyhow::Result<()> {
                 (None, None, None) => unreachable!("clap requires one of them"),
             };
             let restocked = VoucherChange { stock: Some(stock), ..VoucherChange::default() };
-            change(id, restocked, &stores, &home).await
+            change(id, restocked, &database).await
         }
     }
 }
 
 async fn edit(args: EditArgs) -> anyhow::Result<()> {
-    let EditArgs { id, title, begin, end, terms, stores, home } = args;
+    let EditArgs { id, title, terms, database } = args;
     let pay_within_s = terms.pay_within_s()?;
-    let TermsArgs { price, value, subtitle, terms, .. } = terms;
+    let TermsArgs { begin: begin_time, end: end_time, price, value, subtitle, terms, .. } = terms;
     let edited = VoucherChangeBody {
         title,
         subtitle,
@@ -226,8 +208,8 @@ async fn edit(args: EditArgs) -> anyhow::Result<()> {
         value,
         price,
         pay_within_s,
-        begin_time: begin,
-        end_time: end,
+        begin_time,
+        end_time,
         ..VoucherChangeBody::default()
     };
     if edited == VoucherChangeBody::default() {
@@ -235,26 +217,25 @@ async fn edit(args: EditArgs) -> anyhow::Result<()> {
             ConfigError("say what to change: seckill voucher edit --help".to_owned()).into()
         );
     }
-    change(id, edited.into(), &stores, &home).await
+    change(id, edited.into(), &database).await
 }
 
 /// Changes a voucher, and prints it as it is then.
 async fn change(
     id: VoucherId,
     change: VoucherChange,
-    stores: &StoreArgs,
-    home: &HomeArgs,
+    database: &DatabaseArgs,
 ) -> anyhow::Result<()> {
     change.check().map_err(|what| ConfigError(what.to_owned()))?;
-    let stores = Stores::open_database(stores, home).await?;
-    let database = stores.migrated_database().await?;
-    let changed = vouchers::change(database.pool(), id, &change).await;
-    database.close().await;
-    match changed.context("the voucher could not be changed")? {
+    let change = async |database: &Database| {
+        let changed = vouchers::change(database.pool(), id, &change).await;
+        changed.context("the voucher could not be changed")
+    };
+    match database.with_database(Access::Write, change).await? {
         Changed::Voucher(voucher) => {
             let mut table = table();
             table.add_row(row(&voucher, SystemClock.now()));
-            program::say(table)?;
+            program::say(table)
         }
         Changed::NotFound => anyhow::bail!("there is no voucher {id}"),
         Changed::SoldAlready => anyhow::bail!("more of voucher {id} are sold than there would be"),
@@ -262,22 +243,11 @@ async fn change(
         Changed::StockTooLarge => anyhow::bail!("there would be too many of voucher {id} to count"),
         Changed::NoDuration => anyhow::bail!("the sale would end before it begins"),
     }
-    stores.close().await
 }
 
 /// Ends a sale, and its orders as far as they can be ended. Where it is broken off, the servers go on, and so does the
 /// same command.
-async fn cancel(args: CancelArgs) -> anyhow::Result<()> {
-    let CancelArgs { id, yes, stores, home } = args;
-    let stores = Stores::open_database(&stores, &home).await?;
-    let database = stores.migrated_database().await?;
-    let done = cancel_in(&database, id, yes).await;
-    database.close().await;
-    done?;
-    stores.close().await
-}
-
-async fn cancel_in(database: &Database, id: VoucherId, yes: bool) -> anyhow::Result<()> {
+async fn cancel(database: &Database, id: VoucherId, yes: bool) -> anyhow::Result<()> {
     let counted = async || -> anyhow::Result<OrderCounts> {
         let counts = cancelled_sales::count_orders(database.pool(), id).await?;
         counts.with_context(|| format!("there is no voucher {id}"))
@@ -332,10 +302,10 @@ async fn cancel_in(database: &Database, id: VoucherId, yes: bool) -> anyhow::Res
 }
 
 async fn add(args: AddArgs) -> anyhow::Result<()> {
-    let AddArgs { title, stock, begin: begin_time, end: end_time, terms, stores, home } = args;
+    let AddArgs { title, stock, terms, database } = args;
     let now = SystemClock.now();
     let pay_within_s = terms.pay_within_s()?;
-    let TermsArgs { price, value, subtitle, terms, .. } = terms;
+    let TermsArgs { begin: begin_time, end: end_time, price, value, subtitle, terms, .. } = terms;
     let new = VoucherCreationBody {
         title,
         subtitle,
@@ -348,17 +318,14 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
         end_time,
     };
     let new = new.complete(now).map_err(|what| ConfigError(what.to_owned()))?;
-    let stores = Stores::open_database(&stores, &home).await?;
-    let database = stores.migrated_database().await?;
-    let created = vouchers::create(database.pool(), &new, now).await;
-    database.close().await;
-    program::say(created.context("the voucher could not be added")?.id)?;
-    stores.close().await
+    let create = async |database: &Database| {
+        let created = vouchers::create(database.pool(), &new, now).await;
+        created.context("the voucher could not be added")
+    };
+    program::say(database.with_database(Access::Write, create).await?.id)
 }
 
-async fn list(args: ListArgs) -> anyhow::Result<()> {
-    let stores = Stores::open_database(&args.stores, &args.home).await?;
-    let database = stores.readable_database().await?;
+async fn list(database: &Database) -> anyhow::Result<Table> {
     let mut table = table();
     let (mut before, now): (Option<VoucherId>, _) = (None, SystemClock.now());
     loop {
@@ -371,9 +338,7 @@ async fn list(args: ListArgs) -> anyhow::Result<()> {
             break;
         }
     }
-    database.close().await;
-    program::say(table)?;
-    stores.close().await
+    Ok(table)
 }
 
 fn table() -> Table {

@@ -28,13 +28,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
     params(("id" = Id, Path, description = "the voucher")),
     responses(
         (status = 200, body = AuditBody, description = "the verdict, from one snapshot"),
-        (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
         (status = 404, description = "`voucher_not_found`"),
-        (status = 422, description = "`invalid_request`: the id is not a number"),
         (status = 429, description = "`too_many_requests`, with `Retry-After`: another audit is \
             under way"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn create(
     State(app): State<App>,

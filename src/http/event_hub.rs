@@ -22,7 +22,7 @@ use crate::model::{Clock, Share, VoucherId};
 use crate::purchase::Purchases;
 use crate::purchase::sales::Sale;
 use crate::store::StoreError;
-use crate::telemetry;
+use crate::telemetry::name;
 
 /// No voucher has more than two events a second.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -136,7 +136,7 @@ pub struct StreamPermit(
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
-        telemetry::event_stream_closed();
+        metrics::gauge!(name::EVENT_STREAMS).decrement(1);
     }
 }
 
@@ -160,7 +160,7 @@ impl EventHub {
     pub fn admit(&self, client: ClientAddress) -> Option<StreamPermit> {
         let share = self.0.by_address.take(client.0)?;
         let permit = Arc::clone(&self.0.permits).try_acquire_owned().ok()?;
-        telemetry::event_stream_opened();
+        metrics::gauge!(name::EVENT_STREAMS).increment(1);
         Some(StreamPermit((permit, share)))
     }
 

@@ -150,7 +150,6 @@ pub async fn of_all(State(app): State<App>, client: ClientAddress) -> Result<Res
         (status = 200, content_type = "text/event-stream", body = StreamEvent,
             description = "events, until the client leaves; the schema is that of each event"),
         (status = 404, description = "`voucher_not_found`"),
-        (status = 422, description = "`invalid_request`: the id is not a number"),
         (status = 503, description = "`unavailable`, with `Retry-After`: also when there are as many \
             streams, in all or of one address, as there may be"),
     ))]

@@ -24,7 +24,7 @@ use super::server::{self, ServerLimits};
 use crate::purchase::Purchases;
 use crate::store::nodes::{self, ConnectedNode};
 use crate::store::{Database, DatabaseDurability, Keys, NodeName, ReadCache, Service};
-use crate::telemetry;
+use crate::telemetry::{self, name};
 use redisson_lock::connection::{Redis, RedisError};
 
 /// How often the stores are asked.
@@ -219,16 +219,32 @@ fn unready(redis: Redis) -> Router {
     with_common_layers(routes)
 }
 
-/// Writes the metrics: the text of many histograms is long.
+/// Writes the metrics: the text of many histograms is long. What says how busy the process is, and what it is, is set
+/// here, so that a purchase sets nothing. The instance tells processes behind one address apart.
 pub fn metrics_text(purchases: &Arc<Purchases>, database: &Database) -> ReadCache<(), Bytes> {
     let purchases = Arc::clone(purchases);
     let instance = database.node().map_or_else(String::new, NodeName::instance_text);
     ReadCache::new(Service::Postgres, 1, usize::MAX, move |()| {
         let load = purchases.load();
         let strategy = purchases.strategy().as_str();
-        telemetry::purchase_load(strategy, instance.clone(), load.in_flight, load.limit);
-        telemetry::order_queue(load.queue_depth, load.batches_in_flight);
-        telemetry::recent_peaks(load.in_flight_peak, load.queue_depth_peak, load.uptime);
+        let labels = [
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("strategy", strategy),
+            ("instance", &instance),
+        ];
+        let labels = labels.map(|(label, value)| (label, value.to_owned()));
+        metrics::gauge!(name::SERVER_INFO, &labels).set(1.0);
+        for (name, value) in [
+            (name::PURCHASES_IN_FLIGHT, load.in_flight),
+            (name::PURCHASES_LIMIT, load.limit),
+            (name::ORDER_QUEUE_DEPTH, load.queue_depth),
+            (name::ORDER_BATCHES_IN_FLIGHT, load.batches_in_flight),
+            (name::PURCHASES_IN_FLIGHT_PEAK, load.in_flight_peak),
+            (name::ORDER_QUEUE_DEPTH_PEAK, load.queue_depth_peak),
+        ] {
+            metrics::gauge!(name).set(value as f64);
+        }
+        metrics::gauge!(name::UPTIME_SECONDS).set(load.uptime.as_secs_f64());
         std::future::ready(Ok(telemetry::metrics_text().into()))
     })
 }

@@ -38,9 +38,7 @@ pub struct NodesBody {
     security(("token" = [])),
     responses(
         (status = 200, body = NodesBody, description = "the one that answers among them"),
-        (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn list(State(app): State<App>, _: AdminSession) -> Result<Json<NodesBody>, ApiError> {
     let this = app.database.node();

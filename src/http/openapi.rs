@@ -112,11 +112,14 @@ struct Problem {
     request_id: String,
 }
 
-fn described(document: &mut utoipa::openapi::OpenApi) -> impl Iterator<Item = &mut Operation> {
-    let items = document.paths.paths.values_mut();
-    items
-        .flat_map(|item| [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete])
-        .flatten()
+/// Every operation, with its path.
+fn described(
+    document: &mut utoipa::openapi::OpenApi,
+) -> impl Iterator<Item = (&String, &mut Operation)> {
+    document.paths.paths.iter_mut().flat_map(|(path, item)| {
+        let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
+        operations.into_iter().flatten().map(move |operation| (path, operation))
+    })
 }
 
 /// A purchase needs no body, but `null` is none. The annotation knows no such body.
@@ -124,7 +127,7 @@ struct OptionalBody;
 
 impl Modify for OptionalBody {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        for operation in described(document) {
+        for (_, operation) in described(document) {
             if operation.operation_id.as_deref() == Some("buy")
                 && let Some(RefOr::T(body)) = &mut operation.request_body
             {
@@ -134,30 +137,37 @@ impl Modify for OptionalBody {
     }
 }
 
-/// Says of every refusal that it is a [`Problem`], and of every route what the layer around all of
-/// them refuses.
+/// Says of every refusal that it is a [`Problem`], and describes those that the path, the token and the layer around
+/// all routes bring with them. A handler describes one itself where it has more to say.
 struct Problems;
 
 impl Modify for Problems {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        for operation in described(document) {
+        for (path, operation) in described(document) {
+            let is_limited_without_token = operation
+                .operation_id
+                .as_deref()
+                .is_some_and(|id| ["list_vouchers", "find_voucher", "watch_voucher"].contains(&id));
+            let needs_token = operation.security.is_some();
+            let unprocessable = if path.contains("{id}") {
+                "`invalid_request`: the id is not a number"
+            } else {
+                "`invalid_request`: the body broke off"
+            };
+            let too_many = "`too_many_requests`, with `Retry-After`";
+            let unavailable = "`unavailable`, with `Retry-After`";
             let responses = &mut operation.responses.responses;
-            for (status, description) in [
-                ("413", "`invalid_request`: the body is larger than 16 KiB"),
-                ("422", "`invalid_request`: the body broke off"),
+            for (applies, status, description) in [
+                (needs_token, "401", "`unauthenticated`"),
+                (true, "413", "`invalid_request`: the body is larger than 16 KiB"),
+                (true, "422", unprocessable),
+                (needs_token || is_limited_without_token, "429", too_many),
+                (path.starts_with("/api/"), "503", unavailable),
             ] {
-                let response = || Response::new(description).into();
-                responses.entry(status.to_owned()).or_insert_with(response);
-            }
-            let asks_without_token = ["list_vouchers", "find_voucher", "watch_voucher"];
-            if operation.security.is_some()
-                || operation
-                    .operation_id
-                    .as_deref()
-                    .is_some_and(|id| asks_without_token.contains(&id))
-            {
-                let response = || Response::new("`too_many_requests`, with `Retry-After`").into();
-                responses.entry("429".to_owned()).or_insert_with(response);
+                if applies {
+                    let response = || Response::new(description).into();
+                    responses.entry(status.to_owned()).or_insert_with(response);
+                }
             }
             for (status, response) in responses {
                 let RefOr::T(response) = response else { continue };
@@ -183,7 +193,7 @@ impl Modify for Headers {
         let authenticate =
             HeaderBuilder::new().schema(Some(bearer)).description(Some("what would let you in"));
         let (retry_after, authenticate) = (retry_after.build(), authenticate.build());
-        for operation in described(document) {
+        for (_, operation) in described(document) {
             for (status, response) in &mut operation.responses.responses {
                 let RefOr::T(response) = response else { continue };
                 let is_problem = response.content.contains_key("application/problem+json");

@@ -128,17 +128,14 @@ pub struct BuyBody {
     responses(
         (status = 201, body = OrderedBody, description = "bought",
             headers(("Location" = String, description = "the order"))),
-        (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: the body names another user"),
         (status = 404, description = "`voucher_not_found`"),
         (status = 409, description = "`sold_out`, `already_bought` (with `order_id`), \
             `order_in_progress`, `sale_not_started` (with `begin_time`), `sale_paused` or `sale_ended`"),
-        (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
         (status = 429, description = "`too_many_requests`, with `Retry-After`: this buyer asks too often, or buys \
             again too soon after a cancellation"),
         (status = 500, description = "`internal_error`: a defect; asking again names the order, if there is one"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn buy(
     State(app): State<App>,
@@ -186,9 +183,7 @@ pub async fn buy_counted(
     responses(
         (status = 200, body = [OrderBody], description = "a page",
             headers(("Link" = String, description = "the next page, where there may be one"))),
-        (status = 401, description = "`unauthenticated`"),
         (status = 422, description = "`invalid_request`"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn list(
     State(app): State<App>,
@@ -210,11 +205,8 @@ pub async fn list(
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
         (status = 200, body = OrderBody, description = "the order"),
-        (status = 401, description = "`unauthenticated`"),
         (status = 404, description = "`order_not_found`"),
         (status = 409, description = "`order_ambiguous`, with `voucher_ids`"),
-        (status = 422, description = "`invalid_request`: the id is not a number"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn find(
     State(app): State<App>,
@@ -252,12 +244,9 @@ fn answer(step: StepAnswer) -> Result<Json<OrderBody>, ApiError> {
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
         (status = 200, body = OrderBody, description = "it is cancelled"),
-        (status = 401, description = "`unauthenticated`"),
         (status = 404, description = "`order_not_found`"),
         (status = 409, description = "`order_state`, with `order_status`: it is not unpaid; \
             `order_ambiguous`, with `voucher_ids`"),
-        (status = 422, description = "`invalid_request`: the id is not a number"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn cancel(
     State(app): State<App>,
@@ -278,13 +267,10 @@ pub async fn cancel(
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
         (status = 202, body = OrderBody, description = "the money is on its way back"),
-        (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
         (status = 404, description = "`order_not_found`"),
         (status = 409, description = "`order_state`, with `order_status`: it is not paid, or used; \
             `order_ambiguous`, with `voucher_ids`"),
-        (status = 422, description = "`invalid_request`: the id is not a number"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn refund(
     State(app): State<App>,
@@ -302,13 +288,10 @@ pub async fn refund(
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
         (status = 200, body = OrderBody, description = "it is used"),
-        (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
         (status = 404, description = "`order_not_found`"),
         (status = 409, description = "`order_state`, with `order_status`: it is not paid, or used; \
             `order_ambiguous`, with `voucher_ids`"),
-        (status = 422, description = "`invalid_request`: the id is not a number"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn redeem(
     State(app): State<App>,
@@ -326,13 +309,10 @@ pub async fn redeem(
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
         (status = 200, body = OrderBody, description = "it is refunded"),
-        (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
         (status = 404, description = "`order_not_found`"),
         (status = 409, description = "`order_state`, with `order_status`: it is not being refunded; \
             `order_ambiguous`, with `voucher_ids`"),
-        (status = 422, description = "`invalid_request`: the id is not a number"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn settle(
     State(app): State<App>,
@@ -348,12 +328,9 @@ pub async fn settle(
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
         (status = 200, body = [LoggedStep], description = "the log"),
-        (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
         (status = 404, description = "`order_not_found`"),
         (status = 409, description = "`order_ambiguous`, with `voucher_ids`"),
-        (status = 422, description = "`invalid_request`: the id is not a number"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn list_steps(
     State(app): State<App>,

@@ -19,10 +19,11 @@ use super::problem::Code;
 use super::schemas::{Amount, Id};
 use super::webhook::{SIGNATURE, Webhook};
 use super::{ApiError, App};
-use crate::model::{OrderId, SharedClock, VoucherId};
+use crate::model::{OrderId, SharedClock};
 use crate::orders::{GatewayError, PayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::payments::{Money, Notice, NoticeOutcome, OpenPayment, PaymentId};
-use crate::store::{refunds, unmatched_payments};
+use crate::store::refunds::{self, Refund};
+use crate::store::unmatched_payments::{self, UnmatchedPayment};
 
 /// When the gateway should send a notification again that found no room.
 const RETRY_WHEN_FULL: Duration = Duration::from_secs(1);
@@ -138,11 +139,9 @@ impl From<PayError> for ApiError {
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
         (status = 201, body = PaymentBody, description = "where to pay and until when"),
-        (status = 401, description = "`unauthenticated`"),
         (status = 404, description = "`order_not_found`"),
         (status = 409, description = "`order_state`, with `order_status`: there is nothing to pay; \
             `order_ambiguous`, with `voucher_ids`"),
-        (status = 422, description = "`invalid_request`: the id is not a number"),
         (status = 503, description = "`unavailable`, with `Retry-After`; without it where no payment \
             gateway is set up"),
     ))]
@@ -230,7 +229,6 @@ impl NotificationBody {
     responses(
         (status = 204, description = "it is settled, now or before"),
         (status = 403, description = "`forbidden`: the signature is missing or wrong"),
-        (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`; also where a part of the money went back"),
         (status = 503, description = "`unavailable`, with `Retry-After`: send it again"),
     ))]
@@ -274,81 +272,18 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
     }
 }
 
-/// Money on its way back.
-#[derive(Debug, Serialize, ToSchema)]
-#[allow(missing_docs)] // the fields say it
-pub struct RefundBody {
-    /// The payment that is given back.
-    pub payment_id: String,
-    /// Its order.
-    pub order_id: OrderId,
-    /// The voucher.
-    pub voucher_id: VoucherId,
-    /// In the currency's smallest unit.
-    pub amount: i64,
-    /// `refund`: an administrator gave it back. `order_cancelled`, `order_paid`, `order_missing`, `wrong_amount`:
-    /// the money could not be applied to the order. `refunded_by_gateway`, `charged_back`: nobody here asked for it.
-    pub reason: String,
-    /// How often the gateway was asked.
-    pub attempts: i32,
-    /// When it is asked next.
-    pub next_attempt_at: DateTime<Utc>,
-    /// What it said last.
-    #[schema(required = true)]
-    pub last_error: Option<String>,
-    /// Since when the money waits.
-    pub created_at: DateTime<Utc>,
-    /// When the same money went back a second time: by the gateway and outside it, or by a charge-back.
-    #[schema(required = true)]
-    pub given_back_twice_at: Option<DateTime<Utc>>,
-}
-
 /// Money that waits to be given back, the oldest first, up to 100; then money that went back twice, up to 100.
 #[utoipa::path(get, path = "/api/refunds", tag = "payments", operation_id = "list_refunds",
     security(("token" = [])),
     responses(
-        (status = 200, body = [RefundBody], description = "what waits"),
-        (status = 401, description = "`unauthenticated`"),
+        (status = 200, body = [Refund], description = "what waits"),
         (status = 403, description = "`forbidden`: not an administrator"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn list_refunds(
     State(app): State<App>,
     _: AdminSession,
-) -> Result<Json<Vec<RefundBody>>, ApiError> {
-    let waiting = refunds::list_open(app.database.pool(), LIST_LENGTH).await?;
-    let body = |refund: refunds::Refund| {
-        let PaymentId { voucher, order, .. } = refund.payment;
-        RefundBody {
-            payment_id: refund.payment.to_string(),
-            order_id: order,
-            voucher_id: voucher,
-            amount: refund.amount,
-            reason: refund.reason,
-            attempts: refund.attempts,
-            next_attempt_at: refund.next_attempt_at,
-            last_error: refund.last_error,
-            created_at: refund.created_at,
-            given_back_twice_at: refund.given_back_twice_at,
-        }
-    };
-    Ok(Json(waiting.into_iter().map(body).collect()))
-}
-
-/// Money that the gateway took for a payment that is not ours.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct UnmatchedBody {
-    /// The gateway's own name of the money.
-    pub transaction_id: String,
-    /// The payment that it named.
-    pub payment_id: String,
-    /// In the currency's smallest unit.
-    pub amount: i64,
-    /// When it was said first.
-    pub received_at: DateTime<Utc>,
-    /// When the gateway said that it gave the money back.
-    #[schema(required = true)]
-    pub returned_at: Option<DateTime<Utc>>,
+) -> Result<Json<Vec<Refund>>, ApiError> {
+    Ok(Json(refunds::list_open(app.database.pool(), LIST_LENGTH).await?))
 }
 
 /// Money that the gateway took for a payment that is not ours, the newest first, up to 100.
@@ -356,22 +291,12 @@ pub struct UnmatchedBody {
     operation_id = "list_unmatched_payments",
     security(("token" = [])),
     responses(
-        (status = 200, body = [UnmatchedBody], description = "what belongs to nobody"),
-        (status = 401, description = "`unauthenticated`"),
+        (status = 200, body = [UnmatchedPayment], description = "what belongs to nobody"),
         (status = 403, description = "`forbidden`: not an administrator"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn list_unmatched(
     State(app): State<App>,
     _: AdminSession,
-) -> Result<Json<Vec<UnmatchedBody>>, ApiError> {
-    let unmatched = unmatched_payments::list(app.database.pool(), LIST_LENGTH).await?;
-    let body = |payment: unmatched_payments::UnmatchedPayment| UnmatchedBody {
-        transaction_id: payment.transaction_id,
-        payment_id: payment.payment_id,
-        amount: payment.amount,
-        received_at: payment.received_at,
-        returned_at: payment.returned_at,
-    };
-    Ok(Json(unmatched.into_iter().map(body).collect()))
+) -> Result<Json<Vec<UnmatchedPayment>>, ApiError> {
+    Ok(Json(unmatched_payments::list(app.database.pool(), LIST_LENGTH).await?))
 }

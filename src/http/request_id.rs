@@ -23,13 +23,7 @@ fn is_good(id: &[u8]) -> bool {
 }
 
 fn fresh() -> HeaderValue {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let random: [u8; 16] = rand::rng().random();
-    let mut text = [0; 32];
-    for (pair, byte) in text.chunks_exact_mut(2).zip(random) {
-        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    }
-    HeaderValue::from_bytes(&text)
+    HeaderValue::try_from(hex::encode(rand::rng().random::<[u8; 16]>()))
         .unwrap_or_else(|_| unreachable!("hexadecimal digits are a good header"))
 }
 

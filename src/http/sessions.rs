@@ -128,10 +128,8 @@ fn limits_of_address((of_one, of_network): (Rate, Rate), address: ClientAddress)
     responses(
         (status = 202, body = LoginCodeSent,
             description = "the code is on its way; it is good for two minutes from the first request on, once"),
-        (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
         (status = 429, description = "`too_many_requests`, with `Retry-After`"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn send_code(
     State(app): State<App>,
@@ -197,10 +195,8 @@ async fn check(
     responses(
         (status = 201, body = SessionCreated, description = "the token is good for seven days"),
         (status = 401, description = "`unauthenticated`: the code is wrong, used or too old"),
-        (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`"),
         (status = 429, description = "`too_many_requests`, with `Retry-After`"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn create(
     State(app): State<App>,
@@ -235,8 +231,6 @@ pub async fn create(
 #[utoipa::path(get, path = "/api/me", tag = "sessions", security(("token" = [])),
     responses(
         (status = 200, body = UserBody, description = "the user"),
-        (status = 401, description = "`unauthenticated`"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn me(State(app): State<App>, session: Session) -> Result<Json<UserBody>, ApiError> {
     let user = users::find(app.database.pool(), session.user).await?;
@@ -247,8 +241,6 @@ pub async fn me(State(app): State<App>, session: Session) -> Result<Json<UserBod
 #[utoipa::path(delete, path = "/api/sessions", tag = "sessions", security(("token" = [])),
     responses(
         (status = 204, description = "no token that the user had is good any more"),
-        (status = 401, description = "`unauthenticated`"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn end_all(State(app): State<App>, session: Session) -> Result<StatusCode, ApiError> {
     let revoked = revocations::revoke(app.database.pool(), session.user).await?;

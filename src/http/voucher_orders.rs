@@ -78,11 +78,9 @@ const fn first_page() -> i64 {
         (status = 200, description = "a page, or CSV",
             content((Vec<OrderOfBuyerBody> = "application/json"), (String = "text/csv")),
             headers(("Link" = String, description = "the next page, where there may be one"))),
-        (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
         (status = 404, description = "`voucher_not_found`"),
         (status = 422, description = "`invalid_request`"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn list(
     State(app): State<App>,

@@ -193,7 +193,6 @@ impl From<VoucherChangeBody> for VoucherChange {
             headers(("Date" = String, description = "by the clock that sales go by"),
                 ("Link" = String, description = "the next page, where there may be one"))),
         (status = 422, description = "`invalid_request`"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn list(
     State(app): State<App>,
@@ -223,8 +222,6 @@ fn sale_date(app: &App) -> [(HeaderName, String); 1] {
         (status = 200, body = VoucherBody, description = "the stock is at most a second old",
             headers(("Date" = String, description = "by the clock that sales go by"))),
         (status = 404, description = "`voucher_not_found`"),
-        (status = 422, description = "`invalid_request`: the id is not a number"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn find(
     State(app): State<App>,
@@ -243,12 +240,9 @@ pub async fn find(
     responses(
         (status = 201, body = VoucherBody, description = "the voucher",
             headers(("Location" = String, description = "the voucher"))),
-        (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
-        (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`; also a sale that ends before it begins, \
             or in the year 10000"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn create(
     State(app): State<App>,
@@ -272,14 +266,11 @@ pub async fn create(
     security(("token" = [])),
     responses(
         (status = 200, body = VoucherBody, description = "the voucher as it is now"),
-        (status = 401, description = "`unauthenticated`"),
         (status = 403, description = "`forbidden`: not an administrator"),
         (status = 404, description = "`voucher_not_found`"),
         (status = 409, description = "`stock_is_sold`: more are sold than there would be on sale; \
             `sale_cancelled`: it is over for good; nothing was changed"),
-        (status = 413, description = "`invalid_request`: the body is too large"),
         (status = 422, description = "`invalid_request`; also a sale that would end before it begins"),
-        (status = 503, description = "`unavailable`, with `Retry-After`"),
     ))]
 pub async fn change(
     State(app): State<App>,

@@ -65,8 +65,7 @@ impl SigningKey {
     /// that a receiver can refuse an old message that somebody sends once more.
     pub fn sign(&self, unix_s: i64, body: &[u8]) -> String {
         let tag = hmac::sign(&self.key, &signed(unix_s, body));
-        let tag: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("t={unix_s},v1={tag}")
+        format!("t={unix_s},v1={}", hex::encode(tag))
     }
 
     /// Whether one signature in `header` is that of `body`, at whatever time. The header is `t=<unix seconds>` and one
@@ -80,22 +79,14 @@ impl SigningKey {
             let keys = [Some(&self.key), self.previous.as_deref()];
             keys.into_iter().flatten().any(|key| hmac::verify(key, &signed, tag).is_ok())
         };
-        let tags = members().filter(|(name, _)| *name == "v1").filter_map(|(_, tag)| unhex(tag));
+        let tags = members().filter(|(name, _)| *name == "v1");
+        let tags = tags.filter_map(|(_, tag)| hex::decode(tag).ok());
         tags.take(MAX_SIGNATURES).any(|tag| is_ours(&tag))
     }
 }
 
 fn signed(unix_s: i64, body: &[u8]) -> Vec<u8> {
     [format!("{unix_s}.").as_bytes(), body].concat()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    if !digits.len().is_multiple_of(2) || !text.is_ascii() {
-        return None;
-    }
-    let pair = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
-    digits.chunks(2).map(pair).collect()
 }
 
 /// Posts messages to a URL, signed, as JSON.

@@ -55,19 +55,6 @@ impl Refusal {
 }
 
 impl Outcome {
-    /// Every code, of which an outcome has one.
-    pub const CODES: [&str; 9] = [
-        "ordered",
-        "voucher_not_found",
-        "sale_not_started",
-        "sale_ended",
-        "sale_paused",
-        "sold_out",
-        "already_bought",
-        "order_in_progress",
-        "too_many_requests",
-    ];
-
     /// `ordered`, or the refusal's code.
     pub const fn code(&self) -> &'static str {
         match self {

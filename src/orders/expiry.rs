@@ -12,7 +12,7 @@ use super::worker::{Work, Worker};
 use crate::model::{OrderId, VoucherId};
 use crate::purchase::Purchases;
 use crate::store::{Database, StoreError, order_steps};
-use crate::telemetry;
+use crate::telemetry::name;
 
 /// Orders looked for at once.
 const LOOK_FOR: i64 = 1_000;
@@ -91,7 +91,7 @@ impl Expiry {
             let count = order_steps::expire(self.database.steps(), voucher, batch).await?;
             if count > 0 {
                 self.purchases.voucher_changed(voucher);
-                telemetry::orders_expired(count);
+                metrics::counter!(name::ORDERS_EXPIRED).increment(count.unsigned_abs());
                 cancelled += count;
             }
             if batches.peek().is_some() {

@@ -86,7 +86,8 @@ impl GatewayWork {
         let now = Now { then: order_steps::time(pool).await?, begun: Instant::now() };
         // No refund waits for a metric.
         if let Ok(oldest) = refunds::oldest_waiting(pool).await {
-            telemetry::oldest_refund(oldest.map_or_else(TimeDelta::zero, |since| now.then - since));
+            let age_s = oldest.map_or(0.0, |since| (now.then - since).as_seconds_f64().max(0.0));
+            metrics::gauge!(telemetry::name::REFUND_OLDEST_AGE).set(age_s);
         }
         let due = refunds::list_due(pool, now.then, LOOK_FOR).await?;
         let cancelled = payment_cancellations::list_due(pool, now.then, LOOK_FOR).await?;

@@ -2,8 +2,6 @@
 //! digest of all of them: a browser keeps a file for ever, and a module names its neighbours by their
 //! plain names.
 
-use std::fmt::Write;
-
 use axum::body::Bytes;
 use axum::http::HeaderValue;
 use ring::digest::{Context, SHA256};
@@ -79,12 +77,7 @@ impl Assets {
             let content_type = HeaderValue::from_static(content_type);
             files.push((*name, StaticFile::new(content_type, Bytes::from_static(bytes))));
         }
-        let digest = digest.finish();
-        let version = digest.as_ref().iter().take(8).fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
-        Self { version, files }
+        Self { version: hex::encode(&digest.finish().as_ref()[..8]), files }
     }
 
     /// Where the asset of this name is.

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use super::broken_promises::{self, Broken};
 pub use super::broken_promises::{Promise, Violation};
 use crate::model::{UserId, VoucherId};
+use crate::store::columns::row;
 use crate::store::postgres::snapshot_within;
 use crate::store::{Database, DatabaseSession, StoreError};
 
@@ -189,6 +190,10 @@ const COUNTED: &str = "
     left join returned r on r.voucher_id = coalesce(s.voucher_id, c.voucher_id)
     order by 1";
 
+row! {
+    OrderLives: unpaid, paid, used, cancelled, expired, refunding, refunded, payments, refunds
+}
+
 impl FromRow<'_, PgRow> for VoucherAudit {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
         Ok(Self {
@@ -197,17 +202,7 @@ impl FromRow<'_, PgRow> for VoucherAudit {
             stock: row.try_get("stock")?,
             orders: row.try_get("orders")?,
             distinct_users: row.try_get("distinct_users")?,
-            life: OrderLives {
-                unpaid: row.try_get("unpaid")?,
-                paid: row.try_get("paid")?,
-                used: row.try_get("used")?,
-                refunding: row.try_get("refunding")?,
-                cancelled: row.try_get("cancelled")?,
-                expired: row.try_get("expired")?,
-                refunded: row.try_get("refunded")?,
-                payments: row.try_get("payments")?,
-                refunds: row.try_get("refunds")?,
-            },
+            life: OrderLives::from_row(row)?,
             holds: false,
             violations: Vec::new(),
         })

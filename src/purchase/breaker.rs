@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::PurchaseError;
 use crate::store::Placement;
-use crate::telemetry;
+use crate::telemetry::name;
 
 /// How long an open circuit refuses every purchase. Then it lets one purchase through in each such
 /// period, until one ends without a failure that opens the circuit.
@@ -43,7 +43,7 @@ impl Breaker {
         match placed {
             Err(error) if error.failure().opens_circuit() => {
                 if open_until.is_none() {
-                    telemetry::breaker_tripped();
+                    metrics::counter!(name::BREAKER_TRIPPED).increment(1);
                     tracing::warn!(%error, "orders of a voucher cannot be written: its circuit is open");
                 }
                 *open_until = Some(Instant::now() + OPEN_FOR);

@@ -4,11 +4,10 @@ use std::fmt;
 
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
-use sqlx::postgres::PgRow;
-use sqlx::{FromRow, Row};
 
 use crate::model::VoucherId;
 use crate::store::DatabaseSession;
+use crate::store::columns::{column, row};
 
 /// What an audit holds a sale against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
@@ -239,15 +238,5 @@ const BROKEN_MONEY: &str = "
     group by voucher_id, what
     order by voucher_id, what";
 
-impl FromRow<'_, PgRow> for Broken {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        let promise: String = row.try_get("promise")?;
-        Ok(Self {
-            voucher_id: row.try_get("voucher_id")?,
-            promise: promise.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))?,
-            what: row.try_get("what")?,
-            count: row.try_get("count")?,
-            ids: row.try_get("ids")?,
-        })
-    }
-}
+column!(Promise: &str);
+row! { Broken: voucher_id, promise, what, count, ids }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sqlx::postgres::PgPool;
 
+use super::columns::row;
 use super::postgres::{in_time, snapshot_within, step_in_time};
 use super::{DatabaseSession, StoreError};
 use crate::model::{Order, VoucherId};
@@ -60,30 +61,26 @@ pub struct OrderCounts {
     pub refunded: i64,
 }
 
+row! { OrderCounts: unpaid, paid, used, refunding, refunded }
+
 /// Counts the orders of `voucher`; `None`: there is no such voucher.
 pub async fn count_orders(
     pool: &PgPool,
     voucher: VoucherId,
 ) -> Result<Option<OrderCounts>, StoreError> {
     let query = sqlx::query_as(
-        "select count(*) filter (where o.status = 1), count(*) filter (where o.status = 2),
-                count(*) filter (where o.status = 3), count(*) filter (where o.status = 5),
-                count(*) filter (where o.status = 6)
+        "select count(*) filter (where o.status = 1) as unpaid,
+                count(*) filter (where o.status = 2) as paid,
+                count(*) filter (where o.status = 3) as used,
+                count(*) filter (where o.status = 5) as refunding,
+                count(*) filter (where o.status = 6) as refunded
          from seckill_vouchers s
          left join orders o on o.voucher_id = s.voucher_id and o.id > 0
          where s.voucher_id = $1 group by s.voucher_id",
     )
     .bind(voucher.get());
     let read = async |session: &mut DatabaseSession| query.fetch_optional(session).await;
-    let row: Option<(i64, i64, i64, i64, i64)> =
-        snapshot_within(COUNTED_WITHIN, pool, read).await?;
-    Ok(row.map(|(unpaid, paid, used, refunding, refunded)| OrderCounts {
-        unpaid,
-        paid,
-        used,
-        refunding,
-        refunded,
-    }))
+    snapshot_within(COUNTED_WITHIN, pool, read).await
 }
 
 /// Up to `limit` unpaid and paid orders of `voucher`, the unpaid ones first.

@@ -1,26 +1,42 @@
-//! Types of the model as columns of the database. A number that is no id is an error of the row.
-
-use sqlx::error::BoxDynError;
-use sqlx::postgres::{PgTypeInfo, PgValueRef};
-use sqlx::{Decode, Postgres, Type};
+//! Types of ours as columns and rows of the database. A number that is no id is an error of the row.
 
 use crate::model::{OrderId, OrderStatus, UserId, VoucherId};
 
+/// Columns of a type: each is made of what the database has in its place.
 macro_rules! column {
-    ($($column:ty: $number:ty),*) => {$(
-        impl Type<Postgres> for $column {
-            fn type_info() -> PgTypeInfo {
-                <$number as Type<Postgres>>::type_info()
+    ($($column:ty: $stored:ty),*) => {$(
+        impl sqlx::Type<sqlx::Postgres> for $column {
+            fn type_info() -> sqlx::postgres::PgTypeInfo {
+                <$stored as sqlx::Type<sqlx::Postgres>>::type_info()
             }
         }
 
-        impl Decode<'_, Postgres> for $column {
-            fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
-                let number = <$number as Decode<'_, Postgres>>::decode(value)?;
-                Ok(Self::try_from(number)?)
+        impl sqlx::Decode<'_, sqlx::Postgres> for $column {
+            fn decode(
+                value: sqlx::postgres::PgValueRef<'_>,
+            ) -> Result<Self, sqlx::error::BoxDynError> {
+                let stored = <$stored as sqlx::Decode<'_, sqlx::Postgres>>::decode(value)?;
+                Ok(Self::try_from(stored)?)
             }
         }
     )*};
 }
+pub(crate) use column;
+
+/// Rows of a type: each field is the column of its name, and `..field` is made of columns of its own. What `sqlx` derives
+/// does the same, and has the compiler build the driver a second time.
+macro_rules! row {
+    ($row:ty: $(..$part:ident,)? $($field:ident),*) => {
+        impl sqlx::FromRow<'_, sqlx::postgres::PgRow> for $row {
+            fn from_row(row: &sqlx::postgres::PgRow) -> sqlx::Result<Self> {
+                Ok(Self {
+                    $($part: sqlx::FromRow::from_row(row)?,)?
+                    $($field: sqlx::Row::try_get(row, stringify!($field))?,)*
+                })
+            }
+        }
+    };
+}
+pub(crate) use row;
 
 column!(UserId: i64, VoucherId: i64, OrderId: i64, OrderStatus: i16);

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::model::{Clock, SharedClock};
-use crate::telemetry;
+use crate::telemetry::name;
 
 /// An offset of this size is logged: the machine's clock is not kept in step.
 const NOTABLE: TimeDelta = TimeDelta::seconds(1);
@@ -97,7 +97,8 @@ impl DatabaseClock {
     fn apply(&self, Sample { offset, error, .. }: Sample) {
         let Some(offset_us) = offset.num_microseconds() else { return };
         let before = self.offset_us.swap(offset_us, Ordering::Relaxed);
-        telemetry::clock_offset(offset, error);
+        metrics::gauge!(name::CLOCK_OFFSET).set(offset.as_seconds_f64());
+        metrics::gauge!(name::CLOCK_ERROR).set(error.as_seconds_f64());
         if offset.abs() >= NOTABLE && TimeDelta::microseconds(before).abs() < NOTABLE {
             tracing::warn!(
                 offset_s = offset.as_seconds_f64(),

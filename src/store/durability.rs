@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use sqlx::{PgConnection, Row};
 
 use super::pooler::{is_own_session, set_where_known};
-use crate::telemetry;
+use crate::telemetry::name;
 
 /// Asks, and sees to it that our transactions are durable whatever the default of the role or the
 /// database is. A default that is stricter than `local` stays. Behind a pooler each transaction does that
@@ -91,7 +91,7 @@ impl DurabilityCheck {
             return Err(sqlx::Error::Configuration(POOLER.into()));
         }
         let is_durable = fsync == "on" && full_page_writes == "on";
-        telemetry::database_durable(is_durable);
+        metrics::gauge!(name::DATABASE_DURABLE).set(u8::from(is_durable));
         let found = if is_durable { 1 } else { 2 };
         let is_news = self.0.found.swap(found, Ordering::Relaxed) != found;
         if is_news && !is_durable && self.0.is_watched.load(Ordering::Relaxed) {

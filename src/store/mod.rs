@@ -1,7 +1,7 @@
 //! PostgreSQL and Redis: handles, key names, scripts, queries, the order-id worker.
 
 pub mod cancelled_sales;
-mod columns;
+pub(crate) mod columns;
 mod connecting;
 mod database_clock;
 mod distribution;

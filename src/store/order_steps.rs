@@ -8,6 +8,7 @@ use sqlx::postgres::PgPool;
 use utoipa::ToSchema;
 
 use super::StoreError;
+use super::columns::row;
 use super::postgres::{in_time, step_in_time};
 use crate::model::{Order, OrderId, OrderStatus, UserId, VoucherId};
 
@@ -162,6 +163,8 @@ pub struct LoggedStep {
     pub at: DateTime<Utc>,
 }
 
+row! { LoggedStep: step, actor, actor_id, at }
+
 /// The steps of an order, the oldest first.
 pub async fn list_of(pool: &PgPool, order: &Order) -> Result<Vec<LoggedStep>, StoreError> {
     let query = sqlx::query_as(
@@ -171,8 +174,5 @@ pub async fn list_of(pool: &PgPool, order: &Order) -> Result<Vec<LoggedStep>, St
     )
     .bind(order.id.get())
     .bind(order.voucher_id.get());
-    let rows: Vec<(String, String, Option<UserId>, DateTime<Utc>)> =
-        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
-    let of_row = |(step, actor, actor_id, at)| LoggedStep { step, actor, actor_id, at };
-    Ok(rows.into_iter().map(of_row).collect())
+    in_time(pool, async |connection| query.fetch_all(connection).await).await
 }

@@ -6,27 +6,14 @@ use std::time::Duration;
 use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
+use super::columns::row;
 use super::postgres::{in_time, snapshot_within, transaction_within};
 use super::{Database, DatabaseSession, StoreError};
 use crate::model::{Order, OrderId, OrderStatus, UserId, VoucherId};
 
-impl FromRow<'_, PgRow> for Order {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.try_get("id")?,
-            user_id: row.try_get("user_id")?,
-            voucher_id: row.try_get("voucher_id")?,
-            status: row.try_get("status")?,
-            amount: row.try_get("amount")?,
-            created_at: row.try_get("created_at")?,
-            pay_by: row.try_get("pay_by")?,
-            paid_at: row.try_get("paid_at")?,
-            used_at: row.try_get("used_at")?,
-            cancelled_at: row.try_get("cancelled_at")?,
-            refunded_at: row.try_get("refunded_at")?,
-            charged_back_at: row.try_get("charged_back_at")?,
-        })
-    }
+row! {
+    Order: id, user_id, voucher_id, status, amount, created_at, pay_by, paid_at, used_at, cancelled_at,
+    refunded_at, charged_back_at
 }
 
 /// What an id alone finds.

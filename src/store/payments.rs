@@ -5,10 +5,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
+use super::columns::{column, row};
 use super::postgres::{in_time, step_in_time};
 use super::{Service, StoreError};
 use crate::model::{InvalidId, Order, OrderId, OrderStatus, UserId, VoucherId};
@@ -30,6 +31,12 @@ impl fmt::Display for PaymentId {
     }
 }
 
+impl Serialize for PaymentId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl FromStr for PaymentId {
     type Err = InvalidId;
     fn from_str(text: &str) -> Result<Self, InvalidId> {
@@ -39,6 +46,13 @@ impl FromStr for PaymentId {
         let number = OrderId::from_str(number)?.get();
         let number = i32::try_from(number).map_err(|_| InvalidId)?;
         Ok(Self { voucher: voucher.parse()?, order: order.parse()?, number })
+    }
+}
+
+impl FromRow<'_, PgRow> for PaymentId {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        let (voucher, order) = (row.try_get("voucher_id")?, row.try_get("order_id")?);
+        Ok(Self { voucher, order, number: row.try_get("number")? })
     }
 }
 
@@ -91,24 +105,14 @@ struct OpenedRow {
     wait_ms: i64,
 }
 
-impl FromRow<'_, PgRow> for OpenedRow {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            order_status: row.try_get("order_status")?,
-            payment_number: row.try_get("payment_number")?,
-            to_pay: row.try_get("to_pay")?,
-            until: row.try_get("until")?,
-            url: row.try_get("url")?,
-            ask_gateway: row.try_get("ask_gateway")?,
-            attempt: row.try_get("attempt")?,
-            wait_ms: row.try_get("wait_ms")?,
-        })
-    }
+row! {
+    OpenedRow: order_status, payment_number, to_pay, until, url, ask_gateway, attempt, wait_ms
 }
 
 /// Where a payment stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::EnumString)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum PaymentStatus {
     /// The gateway has not said anything.
     Pending,
@@ -128,31 +132,18 @@ pub struct Payment {
     pub status: PaymentStatus,
 }
 
+row! { Payment: amount, status }
+
 /// The payment of this name.
 pub async fn find(pool: &PgPool, id: PaymentId) -> Result<Option<Payment>, StoreError> {
     let query = sqlx::query_as(
-        "select amount, status from payments
-         where order_id = $1 and number = $2 and voucher_id = $3",
+        "select amount, (array['pending', 'applied', 'failed', 'given_back'])[status] as status
+         from payments where order_id = $1 and number = $2 and voucher_id = $3",
     )
     .bind(id.order.get())
     .bind(id.number)
     .bind(id.voucher.get());
-    let row: Option<(i64, i16)> =
-        in_time(pool, async |connection| query.fetch_optional(connection).await).await?;
-    row.map(|(amount, status)| {
-        let status = match status {
-            1 => PaymentStatus::Pending,
-            2 => PaymentStatus::Applied,
-            3 => PaymentStatus::Failed,
-            4 => PaymentStatus::GivenBack,
-            _ => {
-                let what = format!("a payment has the status {status}");
-                return Err(StoreError::defect(Service::Postgres, what));
-            }
-        };
-        Ok(Payment { amount, status })
-    })
-    .transpose()
+    in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
 /// Begins a payment of `buyer`'s order, or finds the one that is pending: who asks twice pays once. The caller
@@ -210,10 +201,7 @@ pub(super) async fn list_due(
     limit: i64,
 ) -> Result<Vec<PaymentId>, StoreError> {
     let query = sqlx::query_as(statement).bind(now).bind(limit);
-    let rows: Vec<(VoucherId, OrderId, i32)> =
-        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
-    let of_row = |(voucher, order, number)| PaymentId { voucher, order, number };
-    Ok(rows.into_iter().map(of_row).collect())
+    in_time(pool, async |connection| query.fetch_all(connection).await).await
 }
 
 /// Keeps where the buyer pays.
@@ -283,6 +271,8 @@ pub enum NoticeOutcome {
     Partial,
 }
 
+column!(PaymentStatus: &str, NoticeOutcome: &str);
+
 impl NoticeOutcome {
     /// As the database and the metrics write it.
     pub fn as_str(self) -> &'static str {
@@ -308,9 +298,7 @@ pub async fn take_notice(
                 .bind(id.voucher.get())
                 .bind(id.order.get())
                 .bind(id.number);
-            let said: String =
-                step_in_time(pool, async |session| query.fetch_one(session).await).await?;
-            outcome(&said)
+            step_in_time(pool, async |session| query.fetch_one(session).await).await
         }
         Notice::Succeeded(money) => {
             let usual = "select apply_payment($1, $2, $3, $4, $5)";
@@ -335,12 +323,6 @@ pub async fn take_notice(
     }
 }
 
-fn outcome(said: &str) -> Result<NoticeOutcome, StoreError> {
-    said.parse().map_err(|_| {
-        StoreError::defect(Service::Postgres, format!("a payment is settled as {said:?}"))
-    })
-}
-
 /// Calls a function that moves money. `None`: it says that another one has to.
 async fn settle_money(
     pool: &PgPool,
@@ -359,14 +341,14 @@ async fn settle_money(
             .bind(&money.transaction)
             .bind(money.amount);
         let query = if let Some(kind) = kind { query.bind(kind) } else { query };
-        let said: Option<Option<String>> =
+        let said: Option<Option<NoticeOutcome>> =
             step_in_time(pool, async |session| match query.fetch_one(session).await {
                 Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Ok(None),
                 said => said.map(Some),
             })
             .await?;
         if let Some(said) = said {
-            return said.as_deref().map(outcome).transpose();
+            return Ok(said);
         }
     }
     tracing::warn!(payment = %id, transaction = money.transaction,

@@ -1,51 +1,52 @@
 //! Refunds: money on its way back. One refund a payment; the rows are the work that is left to do.
 
 use chrono::{DateTime, Utc};
-use sqlx::postgres::{PgPool, PgRow};
-use sqlx::{FromRow, Row};
+use serde::Serialize;
+use sqlx::postgres::PgPool;
+use utoipa::ToSchema;
 
+use super::StoreError;
+use super::columns::{column, row};
 use super::payments::{self, PaymentId};
 use super::postgres::{in_time, step_in_time};
-use super::{Service, StoreError};
 use crate::model::{OrderId, VoucherId};
 
-/// A refund.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+/// Money on its way back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = RefundBody)]
 pub struct Refund {
-    /// The payment that is given back. The refund's own name towards the gateway, too.
-    pub payment: PaymentId,
+    /// The payment that is given back.
+    #[schema(value_type = String)]
+    pub payment_id: PaymentId,
+    /// Its order.
+    pub order_id: OrderId,
+    /// The voucher.
+    pub voucher_id: VoucherId,
     /// The gateway's own name of the money.
+    #[serde(skip)]
     pub transaction_id: String,
     /// In the currency's smallest unit.
     pub amount: i64,
-    /// `refund`, or why the payment was not applied.
+    /// `refund`: an administrator gave it back. `order_cancelled`, `order_paid`, `order_missing`, `wrong_amount`:
+    /// the money could not be applied to the order. `refunded_by_gateway`, `charged_back`: nobody here asked for it.
     pub reason: String,
+    /// How often the gateway was asked.
     pub attempts: i32,
-    /// When it is tried next.
+    /// When it is asked next.
     pub next_attempt_at: DateTime<Utc>,
+    /// What it said last.
+    #[schema(required = true)]
     pub last_error: Option<String>,
+    /// Since when the money waits.
     pub created_at: DateTime<Utc>,
-    /// The same money went back a second time.
+    /// When the same money went back a second time: by the gateway and outside it, or by a charge-back.
+    #[schema(required = true)]
     pub given_back_twice_at: Option<DateTime<Utc>>,
 }
 
-impl FromRow<'_, PgRow> for Refund {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        let voucher: VoucherId = row.try_get("voucher_id")?;
-        let order: OrderId = row.try_get("order_id")?;
-        Ok(Self {
-            payment: PaymentId { voucher, order, number: row.try_get("number")? },
-            transaction_id: row.try_get("transaction_id")?,
-            amount: row.try_get("amount")?,
-            reason: row.try_get("reason")?,
-            attempts: row.try_get("attempts")?,
-            next_attempt_at: row.try_get("next_attempt_at")?,
-            last_error: row.try_get("last_error")?,
-            created_at: row.try_get("created_at")?,
-            given_back_twice_at: row.try_get("given_back_twice_at")?,
-        })
-    }
+row! {
+    Refund: ..payment_id, order_id, voucher_id, transaction_id, amount, reason, attempts, next_attempt_at,
+    last_error, created_at, given_back_twice_at
 }
 
 /// Up to `limit` payments whose refund is to be tried at `now`, the longest due first.
@@ -94,17 +95,15 @@ pub enum FinishedRefund {
     ReturnedTwice,
 }
 
+column!(FinishedRefund: &str);
+
 /// The gateway has given the money back.
 pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<FinishedRefund, StoreError> {
     let query = sqlx::query_scalar("select finish_refund($1, $2, $3)")
         .bind(payment.voucher.get())
         .bind(payment.order.get())
         .bind(payment.number);
-    let said: String =
-        step_in_time(pool, async |connection| query.fetch_one(connection).await).await?;
-    said.parse().map_err(|_| {
-        StoreError::defect(Service::Postgres, format!("a refund is finished as {said:?}"))
-    })
+    step_in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
 /// The gateway has not given the money back, because of `error`: it is tried again at `next`.

@@ -1,15 +1,18 @@
 //! Money that the gateway took for payments that are not ours: kept, and shown to administrators.
 
 use chrono::{DateTime, Utc};
-use sqlx::postgres::{PgPool, PgRow};
-use sqlx::{FromRow, Row};
+use serde::Serialize;
+use sqlx::postgres::PgPool;
+use utoipa::ToSchema;
 
 use super::StoreError;
+use super::columns::row;
 use super::payments::Money;
 use super::postgres::in_time;
 
-/// Money that the gateway confirmed for a payment that is not ours.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Money that the gateway took for a payment that is not ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = UnmatchedBody)]
 pub struct UnmatchedPayment {
     /// The gateway's own name of the money.
     pub transaction_id: String,
@@ -20,20 +23,11 @@ pub struct UnmatchedPayment {
     /// When it was said first.
     pub received_at: DateTime<Utc>,
     /// When the gateway said that it gave the money back.
+    #[schema(required = true)]
     pub returned_at: Option<DateTime<Utc>>,
 }
 
-impl FromRow<'_, PgRow> for UnmatchedPayment {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            transaction_id: row.try_get("transaction_id")?,
-            payment_id: row.try_get("payment_id")?,
-            amount: row.try_get("amount")?,
-            received_at: row.try_get("received_at")?,
-            returned_at: row.try_get("returned_at")?,
-        })
-    }
-}
+row! { UnmatchedPayment: transaction_id, payment_id, amount, received_at, returned_at }
 
 /// Keeps money that belongs to no payment of ours, once for each payment and amount that the gateway names.
 pub async fn keep(pool: &PgPool, payment: &str, money: &Money) -> Result<(), StoreError> {

@@ -3,24 +3,14 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use sqlx::postgres::{PgPool, PgRow};
-use sqlx::{FromRow, Row};
+use sqlx::postgres::PgPool;
 
 use super::StoreError;
+use super::columns::row;
 use super::postgres::{in_time, transaction_within};
 use crate::model::{User, UserId};
 
-impl FromRow<'_, PgRow> for User {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.try_get("id")?,
-            phone: row.try_get("phone")?,
-            nickname: row.try_get("nickname")?,
-            created_at: row.try_get("created_at")?,
-            tokens_not_before: row.try_get("tokens_not_before")?,
-        })
-    }
-}
+row! { User: id, phone, nickname, created_at, tokens_not_before }
 
 /// The user with this phone, created if there is none.
 pub async fn find_or_create(

@@ -1,31 +1,17 @@
 //! Vouchers and their sales.
 
 use chrono::{DateTime, Utc};
-use sqlx::postgres::{PgPool, PgRow};
+use sqlx::postgres::PgPool;
 use sqlx::{FromRow, Row};
 
+use super::columns::row;
 use super::postgres::{in_time, step_with};
 use super::{DatabaseClock, DatabaseSession, StoreError};
 use crate::model::{Voucher, VoucherId};
 
-impl FromRow<'_, PgRow> for Voucher {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.try_get("id")?,
-            title: row.try_get("title")?,
-            subtitle: row.try_get("subtitle")?,
-            terms: row.try_get("terms")?,
-            value: row.try_get("value")?,
-            price: row.try_get("price")?,
-            pay_within_s: row.try_get("pay_within_s")?,
-            stock: row.try_get("stock")?,
-            initial_stock: row.try_get("initial_stock")?,
-            begin_time: row.try_get("begin_time")?,
-            end_time: row.try_get("end_time")?,
-            paused: row.try_get("paused")?,
-            revision: row.try_get("revision")?,
-        })
-    }
+row! {
+    Voucher: id, title, subtitle, terms, value, price, pay_within_s, stock, initial_stock, begin_time,
+    end_time, paused, revision
 }
 
 /// The columns of a [`Voucher`], of `v`, the voucher, and `s`, its sale.

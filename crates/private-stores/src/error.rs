@@ -1,10 +1,13 @@
 //! What can go wrong with private servers, each as one sentence for a person.
 
+use serde::{Deserialize, Serialize};
+
 /// A failure to start, restart or stop the private servers.
 ///
 /// After a failed [`start`](super::Servers::start) of any variant nothing
 /// is left running and no throw-away directory remains: no outcome is unknown.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
 pub enum StoresError {
     /// PostgreSQL or Redis is not installed; the text names the command that
     /// installs what is missing. The command line exits 2 on it.

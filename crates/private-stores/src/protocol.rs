@@ -34,10 +34,8 @@ pub(super) enum SupervisorReply {
     },
     /// To anything: it did not work.
     Failed {
-        /// Which [`StoresError`].
-        code: FailureCode,
-        /// One sentence for a person.
-        message: String,
+        /// What went wrong, as the program's side reports it.
+        error: StoresError,
     },
 }
 
@@ -52,44 +50,4 @@ pub(super) struct Running {
     pub(super) directory: PathBuf,
     /// Where the sockets are.
     pub(super) sockets: PathBuf,
-}
-
-/// An [`StoresError`] on the wire.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum FailureCode {
-    MissingBinaries,
-    Account,
-    Directory,
-    Busy,
-    Server,
-    Supervisor,
-}
-
-impl From<&StoresError> for SupervisorReply {
-    fn from(error: &StoresError) -> Self {
-        let code = match error {
-            StoresError::MissingBinaries(_) => FailureCode::MissingBinaries,
-            StoresError::Account(_) => FailureCode::Account,
-            StoresError::Directory(_) => FailureCode::Directory,
-            StoresError::Busy(_) => FailureCode::Busy,
-            StoresError::Server(_) => FailureCode::Server,
-            StoresError::Supervisor(_) | StoresError::NotOwner => FailureCode::Supervisor,
-        };
-        Self::Failed { code, message: error.to_string() }
-    }
-}
-
-impl FailureCode {
-    /// The error as the program's side sees it.
-    pub(super) fn into_error(self, message: String) -> StoresError {
-        match self {
-            Self::MissingBinaries => StoresError::MissingBinaries(message),
-            Self::Account => StoresError::Account(message),
-            Self::Directory => StoresError::Directory(message),
-            Self::Busy => StoresError::Busy(message),
-            Self::Server => StoresError::Server(message),
-            Self::Supervisor => StoresError::Supervisor(message),
-        }
-    }
 }

@@ -66,13 +66,20 @@ pub(super) fn processes_in(data: &Path) -> Vec<i32> {
     pid.filter(|pid| kill(Pid::from_raw(*pid), None).is_ok()).into_iter().collect()
 }
 
+/// The result of removing or moving what need not be there.
+pub(super) fn if_there(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
 /// Removes a directory, if it is there, from under processes that are just
 /// dying: one that creates a file in this moment makes the removal fail once.
 pub(super) fn remove_directory(path: &Path) -> io::Result<()> {
     let began = Instant::now();
     loop {
-        match fs::remove_dir_all(path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        match if_there(fs::remove_dir_all(path)) {
             Err(e)
                 if e.kind() == io::ErrorKind::DirectoryNotEmpty && began.elapsed() < DYING_MAX =>
             {

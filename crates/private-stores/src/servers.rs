@@ -69,11 +69,10 @@ impl Servers {
             Ok(SupervisorReply::Attached(running)) => {
                 supervisor.dismiss().map(|_| Self { supervisor: None, running })
             }
-            Ok(SupervisorReply::Failed { code, message }) => {
-                supervisor.dismiss().and_then(|_| Err(code.into_error(message)))
+            Ok(SupervisorReply::Failed { error }) | Err(error) => {
+                supervisor.dismiss().and(Err(error))
             }
             Ok(SupervisorReply::Restarted { .. }) => supervisor.dismiss().and(Err(out_of_step())),
-            Err(error) => supervisor.dismiss().and(Err(error)),
         }
     }
 
@@ -135,7 +134,7 @@ impl Servers {
                 }
                 Ok(())
             }
-            SupervisorReply::Failed { code, message } => Err(code.into_error(message)),
+            SupervisorReply::Failed { error } => Err(error),
             SupervisorReply::Ready(_) | SupervisorReply::Attached(_) => Err(out_of_step()),
         }
     }

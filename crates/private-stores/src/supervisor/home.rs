@@ -22,7 +22,7 @@ use nix::{
 };
 
 use super::{account::Account, events::Events, postgres, process::Health, redis};
-use crate::{Plan, Server, StoresError, protocol::Running};
+use crate::{Plan, Server, StoresError, protocol::Running, remains::if_there};
 
 /// How long another supervisor may be neither ready nor gone.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -96,12 +96,8 @@ impl KeptHome {
         home.withdraw()?;
         for name in ["postgres.log", "redis.log"] {
             let log = directory.join(name);
-            match fs::rename(&log, log.with_extension("log.old")) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(StoresError::at("rename", &log, &e));
-                }
-                _ => {}
-            }
+            if_there(fs::rename(&log, log.with_extension("log.old")))
+                .map_err(|e| StoresError::at("rename", &log, &e))?;
         }
         Ok(home)
     }
@@ -122,12 +118,7 @@ impl KeptHome {
     /// Takes that back; nobody attaches from now on.
     pub(super) fn withdraw(&self) -> Result<(), StoresError> {
         let path = self.directory.join("servers.json");
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                Err(StoresError::at("remove", &path, &e))
-            }
-            _ => Ok(()),
-        }
+        if_there(fs::remove_file(&path)).map_err(|e| StoresError::at("remove", &path, &e))
     }
 }
 

@@ -69,7 +69,7 @@ fn keep() -> Result<(), StoresError> {
         }
         // The reply carries it to whoever asked; saying it here as well would say it twice.
         Err(error) => {
-            reply(&SupervisorReply::from(&error));
+            reply(&SupervisorReply::Failed { error });
             Ok(())
         }
     }
@@ -155,7 +155,7 @@ impl Supervisor {
                 Event::ChildEnded => {}
                 Event::Line(line) => match self.obey(&line, events) {
                     Ok(pid) => reply(&SupervisorReply::Restarted { pid }),
-                    Err(error) => reply(&SupervisorReply::from(&error)),
+                    Err(error) => reply(&SupervisorReply::Failed { error }),
                 },
             }
             // After any event, since a wait inside an order may have taken the news.

@@ -1,13 +1,14 @@
 //! What is PostgreSQL's own: the cluster, the settings, what a crash leaves.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
 };
 
 use nix::sys::signal::Signal;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 use super::{
     account::Account,
@@ -18,7 +19,7 @@ use super::{
 use crate::{
     Home, Plan, Server, StoresError,
     binaries::{Binaries, PostgresBinaries, first_number},
-    remains::{REMAINS_MAX, kill_remains, processes_in, remove_directory},
+    remains::{REMAINS_MAX, if_there, kill_remains, processes_in, remove_directory},
 };
 
 /// What makes a server a PostgreSQL. It stops fast (ends the sessions, writes a checkpoint), then at
@@ -118,17 +119,12 @@ pub(super) fn socket(sockets: &Path) -> PathBuf {
     sockets.join(SOCKET)
 }
 
+/// What a URL has as it is (RFC 3986).
+const IN_A_URL: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
 /// The URL, in the form that both sqlx and libpq read.
 pub(super) fn url(sockets: &Path) -> String {
-    let mut host = String::new();
-    for byte in sockets.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                host.push(char::from(*byte))
-            }
-            _ => host.push_str(&format!("%{byte:02X}")),
-        }
-    }
+    let host = percent_encode(sockets.as_os_str().as_encoded_bytes(), &IN_A_URL);
     format!("postgres://postgres@localhost/{DATABASE}?host={host}")
 }
 
@@ -263,12 +259,7 @@ pub(super) fn clear_remains(
         socket.to_owned(),
         socket.with_file_name(format!("{SOCKET}.lock")),
     ] {
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                return Err(StoresError::at("remove", &path, &e));
-            }
-            _ => {}
-        }
+        if_there(fs::remove_file(&path)).map_err(|e| StoresError::at("remove", &path, &e))?;
     }
     Ok(())
 }
