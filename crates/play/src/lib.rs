@@ -23,6 +23,7 @@ mod stage;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use load::crowd_command;
 use program::Program;
 use seckill_lab::cli::{self, LabCommand};
 
@@ -42,6 +43,9 @@ pub enum Command {
     #[command(subcommand)]
     Lab(Box<LabCommand>),
     Play(Box<play::PlayArgs>),
+    /// Send a crowd (started by the program itself)
+    #[command(hide = true)]
+    Crowd,
 }
 
 /// Runs the program.
@@ -50,7 +54,7 @@ pub fn main() -> ExitCode {
     let program = Program {
         also_known: vec![seckill::cli::command()],
         log_filter: |cli: &Cli| match cli.command {
-            Command::Lab(_) => seckill::cli::QUIET,
+            Command::Lab(_) | Command::Crowd => seckill::cli::QUIET,
             Command::Play(_) => seckill::cli::SERVING,
         },
         is_unusable: seckill::cli::is_unusable,
@@ -58,5 +62,6 @@ pub fn main() -> ExitCode {
     program.main(async |cli: Cli| match cli.command {
         Command::Lab(command) => cli::run(*command).await,
         Command::Play(args) => play::run(*args).await.map(|()| ExitCode::SUCCESS),
+        Command::Crowd => Ok(crowd_command::run().await.map(|()| ExitCode::SUCCESS)?),
     })
 }

@@ -1,13 +1,17 @@
 //! What the programs of this workspace have in common at their edge: how arguments are refused, what the
-//! exit statuses mean, where results and logs go, how a program is asked to stop, and how one program
-//! starts another one of them.
+//! exit statuses mean, where results and logs go, how far a command is, how a program is asked to stop, and how one
+//! program starts another one of them.
 
 use std::process::ExitCode;
 
 use clap::Parser;
+
+pub mod browser;
 mod environment;
 mod logs;
 mod output;
+#[cfg(feature = "progress")]
+pub mod progress;
 mod revision;
 pub mod sibling;
 pub mod stop;

@@ -17,21 +17,21 @@ use super::demo_report;
 use super::demo_sales::{self, DemoSale, Offer};
 use super::demo_share::{self, Buyers};
 use super::demo_waves::{self, Waves};
+use super::tokens;
 use super::verdict::{DemoVerdict, Terms, WaveFigures};
-use super::{DEMO_ADMIN_PHONE, progress, tokens};
 use crate::node::{Node, NodeOptions};
 use load::crowd::{CrowdPlan, CrowdReport};
 use load::crowd_process;
 use load::rush::MAX_REQUESTS;
 use program::sibling::Sibling;
-use program::write_json;
-use program::{FAILED, Interrupted};
+use program::{FAILED, Interrupted, progress, write_json};
 use seckill::cli::stores::{Stores, fresh_secret};
 use seckill::config::{ConfigError, MAX_BURST, StoreArgs};
 use seckill::http::tokens::Tokens;
 use seckill::model::SystemClock;
 use seckill::purchase::{DEFAULT_BURST, Strategy};
 use seckill::store::postgres::snapshot_within;
+use seckill::store::users::NOBODYS_PHONE;
 use seckill::store::{Database, DatabaseSession};
 
 /// Connections of the crowd; more attempts than this share them.
@@ -230,7 +230,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
         burst: (args.users as usize * args.attempts as usize)
             .clamp(DEFAULT_BURST, MAX_BURST as usize),
         listen: None,
-        admin_phone: address.map(|_| DEMO_ADMIN_PHONE),
+        admin_phone: address.map(|_| NOBODYS_PHONE),
         has_sandbox: args.pay.is_some(),
     };
     let mut nodes = start_nodes(args.nodes, address, options).await?;

@@ -15,8 +15,8 @@ use seckill::cli::stores::{Stores, secret_is_required};
 use seckill::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use seckill::http::tokens::{LONGEST_TOKEN_LIFE, Tokens};
 use seckill::model::{SystemClock, UserId};
-use seckill::store::postgres::{snapshot_within, transaction_within};
-use seckill::store::{Database, DatabaseSession, StoreError, order_steps, users};
+use seckill::store::postgres::snapshot_within;
+use seckill::store::{Database, StoreError, order_steps, users};
 
 /// Users at once.
 const MAX_USERS: u32 = 5_000_000;
@@ -24,7 +24,7 @@ const MAX_USERS: u32 = 5_000_000;
 const MAX_ID: i64 = 99_999_999_999;
 /// Users created by one statement.
 const USERS_A_STATEMENT: u32 = 10_000;
-/// How long the database may take to set ids aside, or to look for a person among them.
+/// How long the database may take to look for a person among them.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// How tokens are written.
@@ -102,10 +102,7 @@ pub async fn mint(
     let now = order_steps::time(database.pool()).await?;
     let first = match first {
         Some(first) => first,
-        None => {
-            let first = reserve_ids(database.pool(), count).await?;
-            UserId::new(first).context("user ids are exhausted")?
-        }
+        None => users::reserve_ids(database.pool(), count).await?,
     };
     check_range(first, count)?;
     let id = |offset: u32| {
@@ -121,26 +118,6 @@ pub async fn mint(
             Ok((user, tokens.mint(user, now, now + LONGEST_TOKEN_LIFE)?))
         })
         .collect()
-}
-
-/// Sets aside `count` ids in a row that no user has and no login will draw. Returns the first.
-async fn reserve_ids(pool: &PgPool, count: u32) -> Result<i64, StoreError> {
-    let reserve = async |session: &mut DatabaseSession| {
-        sqlx::query("lock table users in share row exclusive mode").execute(&mut *session).await?;
-        let first: i64 = sqlx::query_scalar(
-            "select greatest(nextval(pg_get_serial_sequence('users', 'id')),
-                             (select coalesce(max(id), 0) + 1 from users where id <= $1))",
-        )
-        .bind(users::LAST_ID_HERE)
-        .fetch_one(&mut *session)
-        .await?;
-        sqlx::query("select setval(pg_get_serial_sequence('users', 'id'), $1)")
-            .bind(first + i64::from(count) - 1)
-            .execute(session)
-            .await?;
-        Ok(first)
-    };
-    transaction_within(ANSWER_WITHIN, pool, reserve).await
 }
 
 /// The first user of `first .. first + count` who is a person: whose phone is not the one that

@@ -5,18 +5,16 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rand::RngExt;
-use serde_json::json;
 
 use super::session::in_world;
 use crate::{RushOptions, RushReport, World, missing, rush_seeded};
 use ladder::Rung;
+use load::rungs::Rushes;
 use load::rush::MAX_REQUESTS;
 use load::verdict::Figures;
-use program::write_json;
-use program::{ConfigError, FAILED, say};
+use program::{ConfigError, FAILED, progress, say, write_json};
 use report::Table;
 use seckill::config::StoreArgs;
-use seckill_tools::progress;
 
 /// Put the same real crowd on every rung: what it keeps, what it breaks, how fast it is
 ///
@@ -104,11 +102,11 @@ pub async fn run(args: RushArgs) -> anyhow::Result<ExitCode> {
     for rush in rushes.iter().filter(|rush| !rush.witnesses.is_empty()) {
         eprintln!("{}: {}", rush.rung, rush.witnesses.join("; "));
     }
-    if let Some(path) = &args.json {
-        write_json(path, &json!({ "rushes": rushes }))?;
-    }
     // Where all was skipped nothing was shown.
     let good = !failed && !rushes.is_empty() && rushes.iter().all(|rush| rush.as_claimed);
+    if let Some(path) = &args.json {
+        write_json(path, &Rushes { rushes })?;
+    }
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
@@ -166,7 +164,7 @@ fn table(rushes: &[RushReport]) -> String {
         let kept = if crowd.holds { "holds" } else { "BREAKS" };
         let claim = if rush.as_claimed { "as claimed" } else { "NOT as claimed" };
         table.add([
-            rush.rung.to_owned(),
+            rush.rung.clone(),
             orders.to_string(),
             remaining.to_string(),
             found.oversold.to_string(),
