@@ -18,7 +18,7 @@ pub mod stop;
 
 pub use environment::{LogFormat, check_environment, log_filter, log_format};
 pub use logs::continue_trace;
-pub use output::{check_writable, say, write, write_json, write_text};
+pub use output::{OutputFile, ReportFiles, say, say_beside, write};
 pub use revision::revision;
 
 /// Exit status of a command that ran and found something wrong.

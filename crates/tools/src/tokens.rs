@@ -3,12 +3,13 @@
 use std::fs::{OpenOptions, Permissions};
 use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use program::OutputFile;
 use sqlx::PgPool;
 
 use seckill::cli::stores::{Stores, secret_is_required};
@@ -50,7 +51,7 @@ pub struct TokensArgs {
     existing: bool,
     /// Where to write
     #[arg(long, value_name = "FILE")]
-    out: PathBuf,
+    out: OutputFile,
     /// How to write
     #[arg(long, value_enum, default_value_t = TokenFormat::Csv)]
     format: TokenFormat,
@@ -81,8 +82,8 @@ pub async fn run(args: TokensArgs) -> anyhow::Result<()> {
     }
     let minted = mint(&database, &tokens, args.first, args.users).await?;
     database.close().await;
-    write(&args.out, args.format, &minted)
-        .with_context(|| format!("cannot write {}", args.out.display()))?;
+    write(args.out.path(), args.format, &minted)
+        .with_context(|| format!("cannot write {}", args.out))?;
     if let (Some((first, _)), Some((last, _))) = (minted.first(), minted.last()) {
         eprintln!("users {first} to {last}, good for {} days", LONGEST_TOKEN_LIFE.num_days());
     }

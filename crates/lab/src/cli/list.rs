@@ -1,7 +1,5 @@
 //! `seckill lab list`.
 
-use std::path::{Path, PathBuf};
-
 use clap::Args;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 
@@ -9,7 +7,7 @@ use super::session::stdout_look;
 use crate::report::terminal::{Look, filled};
 use ladder::Rung;
 use load::rungs::ListedRung;
-use program::{say, write_json};
+use program::{OutputFile, say};
 
 /// A table in fewer columns than this has lines of one word.
 const TABLE_FROM: usize = 90;
@@ -22,15 +20,15 @@ pub struct LabListArgs {
     rungs: Vec<String>,
     /// Write it as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    json: Option<OutputFile>,
 }
 
 /// Runs the command.
 pub(super) fn run(args: &LabListArgs) -> anyhow::Result<()> {
     let rungs = super::rungs(&args.rungs)?;
-    if let Some(path) = &args.json {
-        write_json(path, &rungs.iter().map(|rung| row(rung)).collect::<Vec<_>>())?;
-        if path == Path::new("-") {
+    if let Some(file) = &args.json {
+        file.write_json(&rungs.iter().map(|rung| row(rung)).collect::<Vec<_>>())?;
+        if file.is_stdout() {
             return Ok(());
         }
     }

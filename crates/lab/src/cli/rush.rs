@@ -1,6 +1,5 @@
 //! `seckill lab rush`.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -12,7 +11,7 @@ use ladder::Rung;
 use load::rungs::Rushes;
 use load::rush::MAX_REQUESTS;
 use load::verdict::Figures;
-use program::{ConfigError, FAILED, progress, say, write_json};
+use program::{ConfigError, FAILED, OutputFile, progress, say_beside};
 use report::Table;
 use seckill::config::StoreArgs;
 
@@ -30,7 +29,7 @@ pub struct RushArgs {
     crowd: CrowdArgs,
     /// Write the results as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    json: Option<OutputFile>,
     #[command(flatten)]
     stores: StoreArgs,
 }
@@ -93,19 +92,14 @@ pub async fn run(args: RushArgs) -> anyhow::Result<ExitCode> {
     let stores = args.stores.clone();
     let (rushes, failed) =
         in_world(stores, async |world| Ok(all(world, &rungs, &args).await)).await?;
-    // Standard output is the JSON's alone when it goes there.
-    if args.json.as_deref() == Some(Path::new("-")) {
-        eprintln!("{}", table(&rushes));
-    } else {
-        say(table(&rushes))?;
-    }
+    say_beside(&args.json, table(&rushes))?;
     for rush in rushes.iter().filter(|rush| !rush.witnesses.is_empty()) {
         eprintln!("{}: {}", rush.rung, rush.witnesses.join("; "));
     }
     // Where all was skipped nothing was shown.
     let good = !failed && !rushes.is_empty() && rushes.iter().all(|rush| rush.as_claimed);
-    if let Some(path) = &args.json {
-        write_json(path, &Rushes { rushes })?;
+    if let Some(file) = &args.json {
+        file.write_json(&Rushes { rushes })?;
     }
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
