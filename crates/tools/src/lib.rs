@@ -10,7 +10,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 use load::crowd_command;
 use program::Program;
 
@@ -33,16 +33,8 @@ pub mod verdict;
 /// Demonstrations and measurements of a flash-sale backend.
 #[derive(Debug, Parser)]
 #[command(name = "seckill", version, about, max_term_width = 100)]
-pub struct Cli {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-/// The subcommands.
-#[derive(Debug, Subcommand)]
 #[allow(missing_docs)] // each struct says what it is
-pub enum Command {
+pub enum Cli {
     Demo(demo::DemoArgs),
     Tokens(tokens::TokensArgs),
     Ceiling(Box<ceiling::CeilingArgs>),
@@ -63,16 +55,16 @@ pub fn main() -> ExitCode {
         log_filter: |_: &Cli| seckill::cli::QUIET,
         is_unusable: seckill::cli::is_unusable,
     };
-    program.main(async |cli: Cli| run(cli.command).await)
+    program.main(run)
 }
 
-async fn run(command: Command) -> anyhow::Result<ExitCode> {
-    match command {
-        Command::Demo(args) => demo::run(args).await,
-        Command::Tokens(args) => tokens::run(args).await.map(|()| ExitCode::SUCCESS),
-        Command::Ceiling(args) => ceiling::run(*args).await,
-        Command::Check(args) => check::run(*args).await,
-        Command::Crowd => Ok(crowd_command::run().await.map(|()| ExitCode::SUCCESS)?),
-        Command::Bare => bare::run().await.map(|()| ExitCode::SUCCESS),
+async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli {
+        Cli::Demo(args) => demo::run(args).await,
+        Cli::Tokens(args) => tokens::run(args).await.map(|()| ExitCode::SUCCESS),
+        Cli::Ceiling(args) => ceiling::run(*args).await,
+        Cli::Check(args) => check::run(*args).await,
+        Cli::Crowd => Ok(crowd_command::run().await.map(|()| ExitCode::SUCCESS)?),
+        Cli::Bare => bare::run().await.map(|()| ExitCode::SUCCESS),
     }
 }
