@@ -58,12 +58,12 @@ impl ValueParserFactory for OutputFile {
     type Parser = ValueParser;
 
     fn value_parser() -> ValueParser {
-        PathBufValueParser::new().try_map(Self::open).into()
+        PathBufValueParser::new().try_map(Self::writable).into()
     }
 }
 
 impl OutputFile {
-    fn open(path: PathBuf) -> Result<Self, String> {
+    fn writable(path: PathBuf) -> Result<Self, String> {
         let file = Self(path);
         if !file.is_stdout() {
             check_writable(&file.0).map_err(|error| format!("it cannot be written: {error}"))?;
