@@ -1,11 +1,10 @@
 //! `seckill audit`.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use comfy_table::{Table, presets};
-use program::{FAILED, say, write_json};
+use program::{FAILED, OutputFile, say};
 use serde::Serialize;
 
 use super::stores::{Access, DatabaseArgs};
@@ -23,7 +22,7 @@ pub struct AuditArgs {
     voucher: Option<VoucherId>,
     /// Write the result as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    json: Option<OutputFile>,
     #[command(flatten)]
     database: DatabaseArgs,
 }
@@ -43,7 +42,7 @@ pub async fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
     }
     let holds = audits.iter().all(|audit| audit.holds);
     match &args.json {
-        Some(path) => write_json(path, &AuditReport { holds, vouchers: &audits })?,
+        Some(file) => file.write_json(&AuditReport { holds, vouchers: &audits })?,
         None => say(table(&audits))?,
     }
     for audit in audits.iter().filter(|audit| !audit.holds) {

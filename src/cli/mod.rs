@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser};
 use private_stores::StoresError;
 use program::Program;
 use program::sibling::{self, COMMANDS};
@@ -23,16 +23,8 @@ pub mod voucher;
 /// and stops them with itself: nothing to set up, for development and demonstration.
 #[derive(Debug, Parser)]
 #[command(name = "seckill", version, about, max_term_width = 100, after_help = siblings_help())]
-pub struct Cli {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-/// The subcommands.
-#[derive(Debug, Subcommand)]
 #[allow(missing_docs)] // each struct says what it is
-pub enum Command {
+pub enum Cli {
     Serve(Box<serve::ServeArgs>),
     Migrate(migrate::MigrateArgs),
     #[command(subcommand)]
@@ -60,7 +52,7 @@ pub fn main() -> ExitCode {
         return code;
     }
     let program = Program { also_known: Vec::new(), log_filter, is_unusable };
-    program.main(async |cli: Cli| run(cli.command).await)
+    program.main(run)
 }
 
 /// The arguments, for siblings that have to know which variables there are.
@@ -80,10 +72,10 @@ pub fn is_unusable(error: &anyhow::Error) -> bool {
 }
 
 fn log_filter(cli: &Cli) -> &'static str {
-    match cli.command {
-        Command::Serve(_) => SERVING,
+    match cli {
+        Cli::Serve(_) => SERVING,
         // It says itself what happens to the lock, among the lines of what it runs.
-        Command::Lock(_) => "error",
+        Cli::Lock(_) => "error",
         _ => QUIET,
     }
 }
@@ -94,14 +86,14 @@ pub const SERVING: &str = "info,sqlx::postgres::notice=warn";
 /// The filter of log lines of a command that says itself, in a sentence, what became of a store.
 pub const QUIET: &str = "warn,seckill::store=error,redisson_lock::connection=error";
 
-async fn run(command: Command) -> anyhow::Result<ExitCode> {
-    match command {
-        Command::Serve(args) => serve::run(*args).await.map(|()| ExitCode::SUCCESS),
-        Command::Migrate(args) => migrate::run(args).await.map(|()| ExitCode::SUCCESS),
-        Command::Voucher(command) => voucher::run(command).await.map(|()| ExitCode::SUCCESS),
-        Command::Orders(command) => orders::run(command).await.map(|()| ExitCode::SUCCESS),
-        Command::Audit(args) => audit::run(args).await,
-        Command::Doctor(args) => doctor::run(*args).await,
-        Command::Lock(command) => lock::run(command, "seckill").await,
+async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli {
+        Cli::Serve(args) => serve::run(*args).await.map(|()| ExitCode::SUCCESS),
+        Cli::Migrate(args) => migrate::run(args).await.map(|()| ExitCode::SUCCESS),
+        Cli::Voucher(command) => voucher::run(command).await.map(|()| ExitCode::SUCCESS),
+        Cli::Orders(command) => orders::run(command).await.map(|()| ExitCode::SUCCESS),
+        Cli::Audit(args) => audit::run(args).await,
+        Cli::Doctor(args) => doctor::run(*args).await,
+        Cli::Lock(command) => lock::run(command, "seckill").await,
     }
 }

@@ -76,6 +76,13 @@ impl VoucherAudit {
         self.orders - self.distinct_users
     }
 
+    /// What is wrong that its figures do not show, a sentence each: for a judge who counts by himself.
+    pub fn beyond_figures(&self) -> Vec<String> {
+        let counted = [Promise::NoOversell, Promise::OnePerUser, Promise::NoUndersell];
+        let others = self.violations.iter().filter(|it| !counted.contains(&it.promise));
+        others.map(ToString::to_string).collect()
+    }
+
     fn judge(&mut self, broken: &[Broken]) {
         let mut violations = Vec::new();
         if self.oversold() > 0 {

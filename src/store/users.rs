@@ -5,12 +5,16 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgPool;
 
-use super::StoreError;
 use super::columns::row;
 use super::postgres::{in_time, transaction_within};
+use super::{DatabaseSession, Service, StoreError};
 use crate::model::{User, UserId};
 
 row! { User: id, phone, nickname, created_at, tokens_not_before }
+
+/// A phone that nobody has: the country code is not assigned, and [`create_range`] makes no user of it. The
+/// administrator of a demonstration, where none is configured, logs in with it.
+pub const NOBODYS_PHONE: &str = "+99900000000000";
 
 /// The user with this phone, created if there is none.
 pub async fn find_or_create(
@@ -55,6 +59,31 @@ pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError>
 /// On Citus the users that were made through a worker have ids from 2^48 on, a range for each worker: the
 /// sequence of the coordinator must not go there.
 pub const LAST_ID_HERE: i64 = (1 << 48) - 1;
+
+/// How long the database may take to set ids aside.
+const RESERVED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Sets aside `count` ids in a row, for [`create_range`], that no user has and no login will draw. Returns the first.
+pub async fn reserve_ids(pool: &PgPool, count: u32) -> Result<UserId, StoreError> {
+    let reserve = async |session: &mut DatabaseSession| {
+        sqlx::query("lock table users in share row exclusive mode").execute(&mut *session).await?;
+        let first: i64 = sqlx::query_scalar(
+            "select greatest(nextval(pg_get_serial_sequence('users', 'id')),
+                             (select coalesce(max(id), 0) + 1 from users where id <= $1))",
+        )
+        .bind(LAST_ID_HERE)
+        .fetch_one(&mut *session)
+        .await?;
+        sqlx::query("select setval(pg_get_serial_sequence('users', 'id'), $1)")
+            .bind(first + i64::from(count) - 1)
+            .execute(session)
+            .await?;
+        Ok(first)
+    };
+    let first = transaction_within(RESERVED_WITHIN, pool, reserve).await?;
+    UserId::new(first)
+        .ok_or_else(|| StoreError::defect(Service::Postgres, "user ids are exhausted"))
+}
 
 /// A statement with very many users takes its time.
 const CREATED_WITHIN: Duration = Duration::from_secs(60);

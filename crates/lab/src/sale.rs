@@ -3,6 +3,7 @@
 use sqlx::postgres::{PgPool, PgPoolOptions};
 
 use ladder::{Capability, Rung, SEGMENTS};
+use load::verdict::Books;
 use seckill::model::{InvalidId, UserId, VoucherId};
 use seckill::purchase::audit::{self, Promise, Violation, VoucherAudit};
 use seckill::store::StoreError;
@@ -76,6 +77,14 @@ pub(super) async fn order_of(
 ) -> sqlx::Result<Option<i64>> {
     let order = "select min(id) from orders where user_id = $1 and voucher_id = $2";
     sqlx::query_scalar(order).bind(user.get()).bind(voucher.get()).fetch_one(database).await
+}
+
+/// The books of a voucher for the judge of crowds, of whose orders `orders_of_crowd` are the crowd's, and `lost` were
+/// acknowledged and are not there.
+pub fn judged_books(audit: &VoucherAudit, orders_of_crowd: i64, lost: i64) -> Books {
+    let VoucherAudit { initial_stock, stock, orders, distinct_users, .. } = *audit;
+    let (twice, objections) = (None, audit.beyond_figures());
+    Books { initial_stock, stock, orders, distinct_users, orders_of_crowd, lost, twice, objections }
 }
 
 /// What the voucher's books say. That a buyer has no row in `users` is no violation here: the lab sells to

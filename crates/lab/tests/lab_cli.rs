@@ -17,7 +17,7 @@ use testkit::wait::eventually;
 
 #[tokio::test]
 async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 16] = [
+    let wrong: [(&[&str], &str); 18] = [
         (&["replay", "r99"], "there is no \"r99\"; there is: r01_naive, r02_row_lock"),
         (&["replay", "r07"], "there is no \"r07\"; there is: "),
         (&["replay", "r01", "lost"], "there is no \"lost\"; there is: last_one, herd"),
@@ -30,10 +30,12 @@ async fn arguments_that_make_no_sense_are_refused() {
         (&["rush", "r01", "--users", "500001"], "--users"),
         (&["rush", "r01", "--seconds", "0"], "--seconds"),
         (&["rush", "r01", "--seconds", "121"], "--seconds"),
-        (&["all", "--json", "/no/such/place/x.json"], "cannot write /no/such/place/x.json"),
-        (&["all", "--html", "/"], "cannot write /"),
+        (&["all", "--json", "/no/such/place/x.json"], "'--json <FILE>': it cannot be written: "),
+        (&["rush", "--json", "/no/such/place/x.json"], "it cannot be written: "),
+        (&["explore", "lock", "--json", "/"], "it cannot be written: "),
+        (&["all", "--html", "/"], "'--html <FILE>': it cannot be written: "),
         (&["all", "--json", "-", "--html", "-"], "--json and --html both name -"),
-        (&["list", "r01"], "unexpected argument 'r01'"),
+        (&["list", "r99"], "there is no \"r99\""),
     ];
     for (arguments, words) in wrong {
         Program::alone().run(&[&["lab"], arguments].concat()).await.refused(2, words);

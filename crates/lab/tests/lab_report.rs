@@ -2,7 +2,7 @@
 
 use ladder::{Answer, Awaited, RUNGS, Rung, Scenario};
 use load::latency::LatencyMs;
-use load::verdict::{Counts, CrowdVerdict, Figures, Verdict};
+use load::verdict::{Counts, CrowdVerdict, Figures};
 use seckill_lab::report::terminal::{self, Look};
 use seckill_lab::report::{Environment, LabReport, NoRush, html};
 use seckill_lab::told::Event;
@@ -44,7 +44,7 @@ fn rush(nth: usize, rung: &'static Rung) -> RushReport {
     let found = Counts { oversold, duplicates, undersold, ..Counts::default() };
     let orders = 100 + oversold - undersold;
     RushReport {
-        rung: rung.id,
+        rung: rung.id.to_owned(),
         seed: 7,
         crowd: CrowdVerdict {
             figures: Figures { stock: 100, users: 2000, orders, remaining: 0, found },
@@ -59,7 +59,6 @@ fn rush(nth: usize, rung: &'static Rung) -> RushReport {
         witnesses: Vec::new(),
         written_later: None,
         as_claimed: true,
-        verdict: Verdict::default(),
     }
 }
 

@@ -65,7 +65,7 @@ async fn the_same_crowd_on_rungs_that_sell_too_much_twice_and_as_they_should() {
         let mut done = 0;
         let rung = ladder::find(id).unwrap();
         let rush = rush_seeded(&lab, rung, TERMS, 7, |now| done = now).await.unwrap();
-        assert_eq!((rush.rung, rush.crowd.figures.users, rush.seed), (id, TERMS.users.into(), 7));
+        assert_eq!((&*rush.rung, rush.crowd.figures.users, rush.seed), (id, TERMS.users.into(), 7));
         assert!(done <= TERMS.attempts_of_all());
         adds_up(&rush, TERMS);
         match id {

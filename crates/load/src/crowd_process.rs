@@ -1,5 +1,4 @@
-//! The process of its own in which a crowd is made (`seckill-tools crowd`, hidden), as who starts it sees
-//! it.
+//! The process of its own in which a crowd is made, as who starts it sees it.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
 use super::LoadError;
 use super::crowd::{BuyersTold, CrowdLine, CrowdPlan, CrowdReport};
 
-/// Lets a process of the program `exe` send the crowd. `progress` is told, some times a
+/// Lets a process of the program `exe`, which has the command `crowd`, send the crowd. `progress` is told, some times a
 /// second, how many attempts have their outcome. Dropping the future ends the crowd.
 ///
 /// # Errors

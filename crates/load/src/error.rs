@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 /// Why a load could not be made.
 ///
-/// Every variant but [`LoadError::WorkerDied`] and [`LoadError::CrowdEnded`] comes up before the first
-/// request.
+/// Every variant but [`LoadError::WorkerDied`], [`LoadError::CrowdEnded`] and [`LoadError::Unread`] comes up before
+/// the first request.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The plan has no request, or no node to send it to.
@@ -82,6 +82,12 @@ pub enum LoadError {
     /// A task of the generator panicked, after the clock started.
     #[error("a connection of the load generator died")]
     WorkerDied(#[source] tokio::task::JoinError),
+    /// The process that makes the load was given no plan.
+    #[error("standard input is not a crowd's plan")]
+    CrowdPlan(#[source] io::Error),
+    /// The process that makes the load has no reader any more.
+    #[error("nobody reads the load's output")]
+    Unread(#[source] io::Error),
     /// The process that makes the load could not be started, or did not take its plan.
     #[error("cannot start the process that makes the load")]
     CrowdStart(#[source] io::Error),
@@ -105,6 +111,6 @@ impl LoadError {
     /// Whether requests may have reached the server although no report tells of them.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
-        matches!(self, Self::WorkerDied(_) | Self::CrowdEnded { .. })
+        matches!(self, Self::WorkerDied(_) | Self::CrowdEnded { .. } | Self::Unread(_))
     }
 }

@@ -15,9 +15,9 @@
 //! 5. [`outcome`]: the word under which an answer is counted, or its absence.
 //! 6. [`latency`]: the histogram and its summary.
 //! 7. [`crowd`]: the plan and the report of a rush as JSON, for the process that makes the load.
-//! 8. [`crowd_process`]: starts that process.
+//! 8. [`crowd_process`]: starts that process; [`crowd_command`]: is it.
 //! 9. [`told`]: what the buyers were told, summed up.
-//! 10. [`verdict`]: the judge.
+//! 10. [`verdict`]: the judge; [`rungs`]: what it says of the designs of the ladder, as JSON.
 //! 11. [`calls`]: single requests beside a rush, such as payments.
 
 pub mod answer_rules;
@@ -25,6 +25,7 @@ mod assignment;
 pub mod calls;
 mod connection;
 pub mod crowd;
+pub mod crowd_command;
 pub mod crowd_process;
 mod error;
 mod examples;
@@ -32,6 +33,7 @@ pub mod latency;
 mod open_files;
 pub mod outcome;
 mod progress;
+pub mod rungs;
 pub mod rush;
 pub mod target;
 pub mod template;

@@ -22,26 +22,22 @@ mod stage;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
+use load::crowd_command;
 use program::Program;
 use seckill_lab::cli::{self, LabCommand};
 
 /// The course: every design broken and held, and the shop with a crowd
 #[derive(Debug, Parser)]
 #[command(name = "seckill", version, about, max_term_width = 100)]
-pub struct Cli {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-/// The subcommands.
-#[derive(Debug, Subcommand)]
 #[allow(missing_docs)] // each struct says what it is
-pub enum Command {
+pub enum Cli {
     #[command(subcommand)]
     Lab(Box<LabCommand>),
     Play(Box<play::PlayArgs>),
+    /// Send a crowd (started by the program itself)
+    #[command(hide = true)]
+    Crowd,
 }
 
 /// Runs the program.
@@ -49,14 +45,15 @@ pub enum Command {
 pub fn main() -> ExitCode {
     let program = Program {
         also_known: vec![seckill::cli::command()],
-        log_filter: |cli: &Cli| match cli.command {
-            Command::Lab(_) => seckill::cli::QUIET,
-            Command::Play(_) => seckill::cli::SERVING,
+        log_filter: |cli: &Cli| match cli {
+            Cli::Lab(_) | Cli::Crowd => seckill::cli::QUIET,
+            Cli::Play(_) => seckill::cli::SERVING,
         },
         is_unusable: seckill::cli::is_unusable,
     };
-    program.main(async |cli: Cli| match cli.command {
-        Command::Lab(command) => cli::run(*command).await,
-        Command::Play(args) => play::run(*args).await.map(|()| ExitCode::SUCCESS),
+    program.main(async |cli: Cli| match cli {
+        Cli::Lab(command) => cli::run(*command).await,
+        Cli::Play(args) => play::run(*args).await.map(|()| ExitCode::SUCCESS),
+        Cli::Crowd => Ok(crowd_command::run().await.map(|()| ExitCode::SUCCESS)?),
     })
 }

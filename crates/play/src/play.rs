@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use clap::Args;
+use program::browser::opens;
 use program::sibling::Sibling;
 use seckill::cli::serve::{Payments, ReadyServer, ServerOptions};
 use seckill::config::{HomeArgs, MAX_BURST, RedisSettings, SecretArgs, ServerArgs, StoreArgs};
@@ -14,9 +15,7 @@ use seckill::http::address::reachable;
 use seckill::http::{App, api, served};
 use seckill::model::{Clock, SystemClock, UserId};
 use seckill::pages::{self, Asset, SCRIPT, STYLE, Site};
-use seckill::store::users;
-use seckill_tools::DEMO_ADMIN_PHONE;
-use seckill_tools::demo_board::opens;
+use seckill::store::users::{self, NOBODYS_PHONE};
 
 use crate::login::{Demonstration, ShownSms};
 use crate::page::{self, Player, PlayerOptions};
@@ -98,7 +97,7 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
         && server.trusted_proxies.0.is_empty()
         && server.admin_phones.0.is_empty();
     if has_demo_admin {
-        server.admin_phones.0.insert(DEMO_ADMIN_PHONE.to_owned());
+        server.admin_phones.0.insert(NOBODYS_PHONE.to_owned());
     }
     // The crowds come from one address.
     server.connections_per_address = server.connections_per_address.max(MAX_BURST / 2);
@@ -147,7 +146,7 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
 
 fn crowd_sender(ready: &ReadyServer, burst: usize) -> anyhow::Result<CrowdSender> {
     Ok(CrowdSender {
-        exe: Sibling::Tools.path()?,
+        exe: Sibling::Lab.path()?,
         address: ready.address,
         // It leaves room for the people who watch, and for purchases of others.
         max_connections: (ready.limits.connections_of_a_peer / 2)
@@ -159,8 +158,8 @@ fn crowd_sender(ready: &ReadyServer, burst: usize) -> anyhow::Result<CrowdSender
 /// The administrator whom nobody had to configure.
 async fn demo_admin(ready: &ReadyServer) -> anyhow::Result<(&'static str, UserId)> {
     let pool = ready.app.database.pool();
-    let admin = users::find_or_create(pool, DEMO_ADMIN_PHONE, "demo", SystemClock.now()).await?;
-    Ok((DEMO_ADMIN_PHONE, admin.id))
+    let admin = users::find_or_create(pool, NOBODYS_PHONE, "demo", SystemClock.now()).await?;
+    Ok((NOBODYS_PHONE, admin.id))
 }
 
 /// What the pages of a demonstration share.

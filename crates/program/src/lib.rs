@@ -1,20 +1,24 @@
 //! What the programs of this workspace have in common at their edge: how arguments are refused, what the
-//! exit statuses mean, where results and logs go, how a program is asked to stop, and how one program
-//! starts another one of them.
+//! exit statuses mean, where results and logs go, how far a command is, how a program is asked to stop, and how one
+//! program starts another one of them.
 
 use std::process::ExitCode;
 
 use clap::Parser;
+
+pub mod browser;
 mod environment;
 mod logs;
 mod output;
+#[cfg(feature = "progress")]
+pub mod progress;
 mod revision;
 pub mod sibling;
 pub mod stop;
 
 pub use environment::{LogFormat, check_environment, log_filter, log_format};
 pub use logs::continue_trace;
-pub use output::{check_writable, say, write, write_json, write_text};
+pub use output::{OutputFile, ReportFiles, say, say_beside, write};
 pub use revision::revision;
 
 /// Exit status of a command that ran and found something wrong.

@@ -1,7 +1,6 @@
 //! `seckill demo`: the main job end to end, on real processes and real servers.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,21 +16,21 @@ use super::demo_report;
 use super::demo_sales::{self, DemoSale, Offer};
 use super::demo_share::{self, Buyers};
 use super::demo_waves::{self, Waves};
+use super::tokens;
 use super::verdict::{DemoVerdict, Terms, WaveFigures};
-use super::{DEMO_ADMIN_PHONE, progress, tokens};
 use crate::node::{Node, NodeOptions};
 use load::crowd::{CrowdPlan, CrowdReport};
 use load::crowd_process;
 use load::rush::MAX_REQUESTS;
 use program::sibling::Sibling;
-use program::write_json;
-use program::{FAILED, Interrupted};
+use program::{FAILED, Interrupted, OutputFile, progress, say_beside};
 use seckill::cli::stores::{Stores, fresh_secret};
 use seckill::config::{ConfigError, MAX_BURST, StoreArgs};
 use seckill::http::tokens::Tokens;
 use seckill::model::SystemClock;
 use seckill::purchase::{DEFAULT_BURST, Strategy};
 use seckill::store::postgres::snapshot_within;
+use seckill::store::users::NOBODYS_PHONE;
 use seckill::store::{Database, DatabaseSession};
 
 /// Connections of the crowd; more attempts than this share them.
@@ -77,7 +76,7 @@ pub struct DemoArgs {
     against: Option<String>,
     /// Write the result as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    json: Option<OutputFile>,
     #[command(flatten)]
     board: BoardArgs,
     #[command(flatten)]
@@ -141,18 +140,12 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let JudgedDemo { verdict, board, database, stores } = done?;
     demo_report::print(&verdict);
     let sentence = demo_report::sentence(&verdict);
-    // Standard output is the JSON's alone when it goes there.
-    let is_json_alone = args.json.as_deref() == Some(Path::new("-"));
     let against = verdict.against.as_ref().map(Against::sentence);
     for sentence in [Some(sentence), against].into_iter().flatten() {
-        if is_json_alone {
-            eprintln!("{sentence}");
-        } else {
-            program::say(sentence)?;
-        }
+        say_beside(&args.json, sentence)?;
     }
-    if let Some(path) = &args.json {
-        write_json(path, &verdict)?;
+    if let Some(file) = &args.json {
+        file.write_json(&verdict)?;
     }
     if let Some((board, _page)) = board {
         eprintln!("The board stays until you press Ctrl-C.");
@@ -230,7 +223,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
         burst: (args.users as usize * args.attempts as usize)
             .clamp(DEFAULT_BURST, MAX_BURST as usize),
         listen: None,
-        admin_phone: address.map(|_| DEMO_ADMIN_PHONE),
+        admin_phone: address.map(|_| NOBODYS_PHONE),
         has_sandbox: args.pay.is_some(),
     };
     let mut nodes = start_nodes(args.nodes, address, options).await?;

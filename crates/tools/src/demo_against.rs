@@ -4,13 +4,13 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use anyhow::Context;
 use child_process::{ChildProcess, last_line};
 use nix::sys::signal::Signal;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use load::verdict::CrowdVerdict;
+use load::rungs::{ListedRung, RushReport, Rushes};
 use program::sibling::Sibling;
 use seckill::config::ConfigError;
 
@@ -26,14 +26,7 @@ const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
 #[serde(untagged)]
 pub enum Against {
     /// The lab's verdict.
-    Judged {
-        /// As the lab gave it.
-        #[serde(flatten)]
-        json: Value,
-        /// What the terminal shows of it.
-        #[serde(skip)]
-        verdict: Box<RungVerdict>,
-    },
+    Judged(Box<RushReport>),
     /// There is none.
     Failed {
         /// Its full name.
@@ -41,16 +34,6 @@ pub enum Against {
         /// Why.
         error: String,
     },
-}
-
-/// What the terminal shows of the lab's verdict on a rung.
-#[derive(Debug, Clone, Deserialize)]
-#[allow(missing_docs)] // fixed by the lab's report; the names say it
-pub struct RungVerdict {
-    pub rung: String,
-    #[serde(flatten)]
-    pub crowd: CrowdVerdict,
-    pub witnesses: Vec<String>,
 }
 
 /// A crowd as the lab is asked for it.
@@ -69,45 +52,29 @@ pub struct CrowdSize {
 /// The full name of the rung that `name` means.
 ///
 /// # Errors
-/// [`ConfigError`] when it means none, or several.
+/// [`ConfigError`] when it means none, or several: the lab says so.
 pub async fn rung(name: &str) -> anyhow::Result<String> {
-    #[derive(Deserialize)]
-    struct Listed {
-        rung: String,
-    }
-    let list = lab(&["list", "--json", "-"])?;
-    let listed: Vec<Listed> = output(list).await.map_err(anyhow::Error::msg)?;
-    let mut meant = listed.into_iter().map(|listed| listed.rung).filter(|rung| {
-        rung == name || rung.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'))
-    });
-    match (meant.next(), meant.next()) {
-        (Some(rung), None) => Ok(rung),
-        _ => {
-            let name: String = name.chars().take(64).collect();
-            Err(ConfigError(format!(
-                "--against: there is no rung {name:?}; `seckill lab list` names them all"
-            ))
-            .into())
-        }
-    }
+    let listed: Vec<ListedRung> = match output(lab(&["list", "--json", "-", "--", name])?).await {
+        Ok(listed) => listed,
+        Err(why) => return Err(ConfigError(format!("--against: {why}")).into()),
+    };
+    listed.into_iter().next().map(|it| it.rung).context("the lab lists no rung")
 }
 
 impl Against {
     /// Has `rung` sell to such a crowd, in scratch databases beside these servers.
     pub async fn meet(rung: String, crowd: CrowdSize, stores: (&str, &str)) -> Self {
-        let judged = async {
-            let json = rush(&rung, crowd, stores).await?;
-            let verdict = RungVerdict::deserialize(&json).map_err(|error| error.to_string())?;
-            Ok(Self::Judged { json, verdict: Box::new(verdict) })
-        };
-        judged.await.unwrap_or_else(|error| Self::Failed { rung, error })
+        match rush(&rung, crowd, stores).await {
+            Ok(report) => Self::Judged(Box::new(report)),
+            Err(error) => Self::Failed { rung, error },
+        }
     }
 
     /// The verdict, where there is one.
     #[must_use]
-    pub fn verdict(&self) -> Option<&RungVerdict> {
+    pub fn verdict(&self) -> Option<&RushReport> {
         match self {
-            Self::Judged { verdict, .. } => Some(verdict),
+            Self::Judged(report) => Some(report),
             Self::Failed { .. } => None,
         }
     }
@@ -117,8 +84,8 @@ impl Against {
     pub fn sentence(&self) -> String {
         match self {
             Self::Failed { rung, error } => format!("{rung}: could not be tried: {error}"),
-            Self::Judged { verdict, .. } => {
-                let RungVerdict { rung, crowd, witnesses } = &**verdict;
+            Self::Judged(report) => {
+                let RushReport { rung, crowd, witnesses, .. } = &**report;
                 match crowd.holds {
                     true => format!("{rung}: HOLDS this time: {} orders.", crowd.figures.orders),
                     false => format!("{rung}: BROKEN: {}.", witnesses.join("; ")),
@@ -132,11 +99,7 @@ async fn rush(
     rung: &str,
     crowd: CrowdSize,
     (database_url, redis_url): (&str, &str),
-) -> Result<Value, String> {
-    #[derive(Deserialize)]
-    struct Rushes {
-        rushes: Vec<Value>,
-    }
+) -> Result<RushReport, String> {
     let CrowdSize { users, attempts, stock, seed } = crowd;
     let mut command = lab(&["rush", rung, "--json", "-"]).map_err(|error| error.to_string())?;
     command
@@ -168,6 +131,8 @@ async fn output<T: DeserializeOwned>(command: Command) -> Result<T, String> {
     let done = lab.output(LAB_WITHIN, MAX_OUTPUT).await;
     let done = done.map_err(|error| format!("the lab {error}"))?;
     serde_json::from_slice(&done.stdout).map_err(|_| {
-        last_line(&done.stderr).unwrap_or_else(|| format!("the lab ended with {}", done.status))
+        let line = last_line(&done.stderr);
+        let why = line.map(|line| line.trim_start_matches("seckill: ").to_owned());
+        why.unwrap_or_else(|| format!("the lab ended with {}", done.status))
     })
 }

@@ -2,21 +2,20 @@
 
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use tempfile::TempPath;
 
-use crate::DEMO_ADMIN_PHONE;
-use private_stores::on_search_path;
+use program::browser::opens;
 use seckill::config::ConfigError;
 use seckill::http::address::reachable;
 use seckill::http::server;
 use seckill::http::tokens::Tokens;
 use seckill::model::VoucherId;
-use seckill::store::{Database, order_steps, users};
+use seckill::store::users::{self, NOBODYS_PHONE};
+use seckill::store::{Database, order_steps};
 
 /// How long the people at the board have until the sale begins.
 pub const BEGINS_IN: Duration = Duration::from_secs(8);
@@ -95,19 +94,6 @@ fn page_that_leads_to(url: &str) -> io::Result<TempPath> {
 /// When the user cannot be made.
 pub async fn admin_token(database: &Database, tokens: &Tokens) -> anyhow::Result<String> {
     let now = order_steps::time(database.pool()).await?;
-    let admin = users::find_or_create(database.pool(), DEMO_ADMIN_PHONE, "demo", now).await?;
+    let admin = users::find_or_create(database.pool(), NOBODYS_PHONE, "demo", now).await?;
     tokens.mint(admin.id, now, now + WATCHED_FOR).context("a token could not be signed")
-}
-
-/// Hands `url` to the platform's opener; whether there is one.
-#[must_use]
-pub fn opens(url: &str) -> bool {
-    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let Some(opener) = on_search_path(opener) else { return false };
-    let mut command = Command::new(opener);
-    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let Ok(mut child) = command.spawn() else { return false };
-    // It may be the browser itself, and runs as long as that does.
-    std::thread::spawn(move || child.wait());
-    true
 }

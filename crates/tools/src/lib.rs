@@ -6,17 +6,17 @@
 //! * [`tokens`]: users and their tokens, for load tests.
 //! * [`ceiling`]: the limits of this machine, and how close the strategies come.
 //!
-//! [`node`] is a server process as they start it, [`crowd`] the process from which a crowd is sent.
+//! [`node`] is a server process as they start it.
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
+use load::crowd_command;
 use program::Program;
 
 pub mod bare;
 pub mod ceiling;
 pub mod check;
-pub mod crowd;
 pub mod demo;
 pub mod demo_against;
 pub mod demo_board;
@@ -27,27 +27,14 @@ pub mod demo_share;
 pub mod demo_waves;
 pub mod node;
 mod process;
-pub mod progress;
 pub mod tokens;
 pub mod verdict;
-
-/// The administrator of a demonstration, where none is configured. Nobody has this phone: the country
-/// code is not assigned, and the users of load tests have others.
-pub const DEMO_ADMIN_PHONE: &str = "+99900000000000";
 
 /// Demonstrations and measurements of a flash-sale backend.
 #[derive(Debug, Parser)]
 #[command(name = "seckill", version, about, max_term_width = 100)]
-pub struct Cli {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-/// The subcommands.
-#[derive(Debug, Subcommand)]
 #[allow(missing_docs)] // each struct says what it is
-pub enum Command {
+pub enum Cli {
     Demo(demo::DemoArgs),
     Tokens(tokens::TokensArgs),
     Ceiling(Box<ceiling::CeilingArgs>),
@@ -68,16 +55,16 @@ pub fn main() -> ExitCode {
         log_filter: |_: &Cli| seckill::cli::QUIET,
         is_unusable: seckill::cli::is_unusable,
     };
-    program.main(async |cli: Cli| run(cli.command).await)
+    program.main(run)
 }
 
-async fn run(command: Command) -> anyhow::Result<ExitCode> {
-    match command {
-        Command::Demo(args) => demo::run(args).await,
-        Command::Tokens(args) => tokens::run(args).await.map(|()| ExitCode::SUCCESS),
-        Command::Ceiling(args) => ceiling::run(*args).await,
-        Command::Check(args) => check::run(*args).await,
-        Command::Crowd => crowd::run().await.map(|()| ExitCode::SUCCESS),
-        Command::Bare => bare::run().await.map(|()| ExitCode::SUCCESS),
+async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli {
+        Cli::Demo(args) => demo::run(args).await,
+        Cli::Tokens(args) => tokens::run(args).await.map(|()| ExitCode::SUCCESS),
+        Cli::Ceiling(args) => ceiling::run(*args).await,
+        Cli::Check(args) => check::run(*args).await,
+        Cli::Crowd => Ok(crowd_command::run().await.map(|()| ExitCode::SUCCESS)?),
+        Cli::Bare => bare::run().await.map(|()| ExitCode::SUCCESS),
     }
 }

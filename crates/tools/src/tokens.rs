@@ -3,20 +3,21 @@
 use std::fs::{OpenOptions, Permissions};
 use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use program::OutputFile;
 use sqlx::PgPool;
 
 use seckill::cli::stores::{Stores, secret_is_required};
 use seckill::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use seckill::http::tokens::{LONGEST_TOKEN_LIFE, Tokens};
 use seckill::model::{SystemClock, UserId};
-use seckill::store::postgres::{snapshot_within, transaction_within};
-use seckill::store::{Database, DatabaseSession, StoreError, order_steps, users};
+use seckill::store::postgres::snapshot_within;
+use seckill::store::{Database, StoreError, order_steps, users};
 
 /// Users at once.
 const MAX_USERS: u32 = 5_000_000;
@@ -24,7 +25,7 @@ const MAX_USERS: u32 = 5_000_000;
 const MAX_ID: i64 = 99_999_999_999;
 /// Users created by one statement.
 const USERS_A_STATEMENT: u32 = 10_000;
-/// How long the database may take to set ids aside, or to look for a person among them.
+/// How long the database may take to look for a person among them.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// How tokens are written.
@@ -50,7 +51,7 @@ pub struct TokensArgs {
     existing: bool,
     /// Where to write
     #[arg(long, value_name = "FILE")]
-    out: PathBuf,
+    out: OutputFile,
     /// How to write
     #[arg(long, value_enum, default_value_t = TokenFormat::Csv)]
     format: TokenFormat,
@@ -81,8 +82,8 @@ pub async fn run(args: TokensArgs) -> anyhow::Result<()> {
     }
     let minted = mint(&database, &tokens, args.first, args.users).await?;
     database.close().await;
-    write(&args.out, args.format, &minted)
-        .with_context(|| format!("cannot write {}", args.out.display()))?;
+    write(args.out.path(), args.format, &minted)
+        .with_context(|| format!("cannot write {}", args.out))?;
     if let (Some((first, _)), Some((last, _))) = (minted.first(), minted.last()) {
         eprintln!("users {first} to {last}, good for {} days", LONGEST_TOKEN_LIFE.num_days());
     }
@@ -102,10 +103,7 @@ pub async fn mint(
     let now = order_steps::time(database.pool()).await?;
     let first = match first {
         Some(first) => first,
-        None => {
-            let first = reserve_ids(database.pool(), count).await?;
-            UserId::new(first).context("user ids are exhausted")?
-        }
+        None => users::reserve_ids(database.pool(), count).await?,
     };
     check_range(first, count)?;
     let id = |offset: u32| {
@@ -121,26 +119,6 @@ pub async fn mint(
             Ok((user, tokens.mint(user, now, now + LONGEST_TOKEN_LIFE)?))
         })
         .collect()
-}
-
-/// Sets aside `count` ids in a row that no user has and no login will draw. Returns the first.
-async fn reserve_ids(pool: &PgPool, count: u32) -> Result<i64, StoreError> {
-    let reserve = async |session: &mut DatabaseSession| {
-        sqlx::query("lock table users in share row exclusive mode").execute(&mut *session).await?;
-        let first: i64 = sqlx::query_scalar(
-            "select greatest(nextval(pg_get_serial_sequence('users', 'id')),
-                             (select coalesce(max(id), 0) + 1 from users where id <= $1))",
-        )
-        .bind(users::LAST_ID_HERE)
-        .fetch_one(&mut *session)
-        .await?;
-        sqlx::query("select setval(pg_get_serial_sequence('users', 'id'), $1)")
-            .bind(first + i64::from(count) - 1)
-            .execute(session)
-            .await?;
-        Ok(first)
-    };
-    transaction_within(ANSWER_WITHIN, pool, reserve).await
 }
 
 /// The first user of `first .. first + count` who is a person: whose phone is not the one that

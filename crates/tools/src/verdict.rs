@@ -9,19 +9,14 @@ use load::crowd::CrowdReport;
 use load::told::{Outcomes, Told};
 use load::verdict::{Books, CrowdVerdict, Expectations, Figures, Finding, Verdict, judge};
 use seckill::model::VoucherId;
-use seckill::purchase::audit::{OrderLives, Promise, VoucherAudit};
-
-/// The promises that the judge counts for itself.
-const COUNTED: [Promise; 3] = [Promise::NoOversell, Promise::OnePerUser, Promise::NoUndersell];
+use seckill::purchase::audit::{OrderLives, VoucherAudit};
 
 /// The books of a voucher for the judge, of whose orders `orders_of_crowd` are the crowd's. `lost` comes
 /// from [`count_lost`](seckill::purchase::audit::count_lost).
 #[must_use]
 pub fn books(audit: &VoucherAudit, orders_of_crowd: i64, lost: i64) -> Books {
     let VoucherAudit { initial_stock, stock, orders, distinct_users, .. } = *audit;
-    let others = audit.violations.iter().filter(|it| !COUNTED.contains(&it.promise));
-    let objections = others.map(ToString::to_string).collect();
-    let twice = None;
+    let (twice, objections) = (None, audit.beyond_figures());
     Books { initial_stock, stock, orders, distinct_users, orders_of_crowd, lost, twice, objections }
 }
 
@@ -200,7 +195,7 @@ impl DemoVerdict {
 #[cfg(test)]
 mod tests {
     use load::verdict::Counts;
-    use seckill::purchase::audit::Violation;
+    use seckill::purchase::audit::{Promise, Violation};
 
     use super::*;
 

@@ -121,7 +121,7 @@ async fn arguments_that_make_no_sense_are_refused() {
         (&["--connections", "1"], "--connections"),
         (&["--only", "everything"], "--only"),
         (&["--quick", "--rounds", "2"], "--rounds"),
-        (&["--json", "/no/such/place/x.json"], "cannot write /no/such/place/x.json"),
+        (&["--json", "/no/such/place/x.json"], "it cannot be written: "),
     ];
     for (arguments, words) in wrong {
         Program::alone().run(&[&["ceiling"], arguments].concat()).await.refused(2, words);

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use load::LoadError;
 use load::crowd::{CrowdLine, CrowdPlan, CrowdReport};
+use load::crowd_command;
 use load::rush::{self, PlannedRequest, Progress, RushPlan, RushResult};
 use load::target::{Target, TargetNode};
-use seckill_tools::crowd;
 use testkit::closed_port::ClosedPort;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket};
@@ -246,7 +246,7 @@ async fn a_crowd_reads_a_plan_and_writes_progress_and_one_report() {
     let gate = Arc::new(Gate::default());
     let plan = crowd_plan(&nodes(2, &gate).await, 50);
     let mut output = Vec::new();
-    crowd::run_on(plan.as_slice(), &mut output).await.unwrap();
+    crowd_command::run_on(plan.as_slice(), &mut output).await.unwrap();
 
     let lines: Vec<CrowdLine> = output
         .split(|&byte| byte == b'\n')
@@ -306,7 +306,7 @@ async fn a_crowd_tells_of_each_buyer_when_it_is_asked_to() {
     plan.tells_buyers = true;
     let mut output = Vec::new();
     let json = serde_json::to_vec(&plan).unwrap();
-    crowd::run_on(json.as_slice(), &mut output).await.unwrap();
+    crowd_command::run_on(json.as_slice(), &mut output).await.unwrap();
     let lines: Vec<CrowdLine> = output
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
@@ -338,7 +338,7 @@ async fn a_crowd_tells_of_each_buyer_when_it_is_asked_to() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_that_is_none_is_said_to_be_none() {
-    let error = crowd::run_on(&b"{\"nodes\":[]}"[..], Vec::new()).await.unwrap_err();
+    let error = crowd_command::run_on(&b"{\"nodes\":[]}"[..], Vec::new()).await.unwrap_err();
     assert!(error.to_string().contains("not a crowd's plan"), "{error}");
 }
 

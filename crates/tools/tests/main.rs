@@ -6,3 +6,4 @@ mod check;
 mod demo;
 mod load_generator;
 mod load_servers;
+mod outputs;

@@ -5,13 +5,12 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::progress::LabProgress;
-use super::report_files::ReportFiles;
 use super::rush::CrowdArgs;
-use super::session::in_world;
+use super::session::{in_world, look_beside};
 use crate::report::{Environment, LabReport, NoRush, html, terminal};
 use crate::{RushOptions, World, cells, missing, replay, rush_seeded};
 use ladder::{RUNGS, Rung};
-use program::FAILED;
+use program::{FAILED, ReportFiles, say_beside};
 use seckill::config::StoreArgs;
 
 /// Every replay and every rush: the matrix, and whether all came out as claimed
@@ -43,12 +42,12 @@ pub(super) async fn run(args: AllArgs) -> anyhow::Result<ExitCode> {
     let stores = args.stores.clone();
     let report = in_world(stores, async |world| play(world, rungs, crowd, seed).await).await?;
     args.files.write(&report, || html::page(&report))?;
-    let names = args.files.names();
+    let named = args.files.iter().filter(|file| !file.is_stdout());
+    let names = named.map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let files = if names.is_empty() { String::new() } else { format!(" Report: {names}") };
-    args.files.say(|look| {
-        let verdict = terminal::verdict(&report, look);
-        format!("{}\n\n{verdict}{files}", terminal::render(&report, look))
-    })?;
+    let look = look_beside(args.files.iter());
+    let (matrix, verdict) = (terminal::render(&report, look), terminal::verdict(&report, look));
+    say_beside(args.files.iter(), format!("{matrix}\n\n{verdict}{files}"))?;
     Ok(if report.is_as_claimed() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 

@@ -1,14 +1,12 @@
 //! `seckill lab explore`.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 
 use super::progress::schedules_bar;
 use super::replay::timeline;
-use super::report_files::ReportFiles;
-use super::session::in_world;
+use super::session::{in_world, look_beside};
 use crate::explore::{
     Exploration, ExploreLimits, ExploreReport, InitialState, LockExploration, LockPart, Setting,
     SettingOptions, explore, not_explorable, place,
@@ -18,7 +16,7 @@ use crate::report::terminal::Look;
 use crate::report::{Environment, counted};
 use crate::{World, missing};
 use ladder::{RUNGS, Rung};
-use program::FAILED;
+use program::{FAILED, OutputFile, say_beside};
 use seckill::config::{ConfigError, StoreArgs};
 use seckill::http::Language;
 
@@ -71,7 +69,7 @@ pub struct ExploreArgs {
     max_schedules: u32,
     /// Write the result as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    json: Option<OutputFile>,
     #[command(flatten)]
     stores: StoreArgs,
 }
@@ -91,19 +89,16 @@ impl std::str::FromStr for FaultChoice {
 /// Runs the command.
 pub(super) async fn run(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let bound = args.bound.or((args.actors > 2).then_some(BOUND_OF_THREE));
-    let files = ReportFiles { json: args.json.clone(), html: None };
     let limits = ExploreLimits { bound, max_schedules: args.max_schedules as usize };
     if args.rungs.iter().any(|name| name == LOCK) {
         check_lock(&args)?;
-        files.check()?;
         let exploration = LockExploration::new(args.actors.into(), args.without, limits);
-        return super::explore_lock::run(exploration, &files, args.stores).await;
+        return super::explore_lock::run(exploration, args.json, args.stores).await;
     }
     if args.without.is_some() {
         return Err(ConfigError(format!("--without is for `{LOCK}` only")).into());
     }
     let (settings, unsuited) = settings(&args)?;
-    files.check()?;
     let mut report = None;
     let done = in_world(args.stores.clone(), async |world| {
         let report = report.insert(ExploreReport {
@@ -118,9 +113,11 @@ pub(super) async fn run(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     // Also what was explored before an interrupt.
     let Some(report) = report else { return done.map(|()| ExitCode::from(FAILED)) };
     let objections = report.objections();
-    files.say(|look| text(&report, &objections, look))?;
+    say_beside(&args.json, text(&report, &objections, look_beside(&args.json)))?;
     done?;
-    files.write(&report, String::new)?;
+    if let Some(file) = &args.json {
+        file.write_json(&report)?;
+    }
     Ok(if objections.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 

@@ -4,19 +4,18 @@ use std::process::ExitCode;
 
 use super::progress::schedules_bar;
 use super::replay::timeline;
-use super::report_files::ReportFiles;
-use super::session::in_world;
+use super::session::{in_world, look_beside};
 use crate::explore::{LockExploration, explore_lock};
 use crate::report::counted;
 use crate::report::terminal::Look;
-use program::FAILED;
+use program::{FAILED, OutputFile, say_beside};
 use seckill::config::StoreArgs;
 use seckill::http::Language;
 
 /// Explores the lock, and says what came of it.
 pub(super) async fn run(
     mut exploration: LockExploration,
-    files: &ReportFiles,
+    json: Option<OutputFile>,
     stores: StoreArgs,
 ) -> anyhow::Result<ExitCode> {
     let done = in_world(stores, async |world| {
@@ -32,9 +31,11 @@ pub(super) async fn run(
     .await;
     eprintln!("{}, {:.0}/s", counted(exploration.schedules, "schedule"), exploration.rate());
     // Also what was explored before an interrupt.
-    files.say(|look| text(&exploration, look))?;
+    say_beside(&json, text(&exploration, look_beside(&json)))?;
     done?;
-    files.write(&exploration, String::new)?;
+    if let Some(file) = &json {
+        file.write_json(&exploration)?;
+    }
     Ok(if exploration.holds() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 

@@ -1,13 +1,12 @@
 //! `seckill lab isolation`.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
 
 use super::replay::timeline;
-use super::session::{in_world, stderr_look, stdout_look};
+use super::session::{in_world, look_beside, stdout_look};
 use crate::isolation::{
     CASES, DatabaseKind, IsolationCase, IsolationCell, IsolationClaim, IsolationLevel,
     IsolationServer, isolation_matrix, play_cell, skipped_cell,
@@ -16,7 +15,7 @@ use crate::report::terminal::{Look, filled, signs};
 use crate::report::{Mark, counted};
 use crate::{Observed, World};
 use ladder::{Tables, UnknownName};
-use program::{FAILED, check_writable, say, write_json};
+use program::{FAILED, OutputFile, say, say_beside};
 use seckill::config::{ConfigError, StoreArgs};
 use seckill::http::Language;
 
@@ -39,7 +38,7 @@ pub struct IsolationArgs {
     level: Vec<IsolationLevel>,
     /// Write the cells as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    json: Option<OutputFile>,
     #[command(flatten)]
     stores: StoreArgs,
 }
@@ -50,22 +49,15 @@ type Chosen = (&'static IsolationCase, DatabaseKind, IsolationLevel, IsolationCl
 /// Runs the command.
 pub(super) async fn run(args: IsolationArgs) -> anyhow::Result<ExitCode> {
     let chosen = chosen(&args)?;
-    args.json.as_deref().map_or(Ok(()), check_writable)?;
-    // Standard output is the JSON's alone when it goes there.
-    let by_itself = args.json.as_deref() == Some(Path::new("-"));
+    let by_itself = args.json.as_ref().is_some_and(OutputFile::is_stdout);
     let with_timelines = !args.cases.is_empty() && !by_itself;
     let cells =
         in_world(args.stores, async |world| play(world, &chosen, with_timelines).await).await?;
-    if let Some(path) = &args.json {
-        write_json(path, &json!({ "cells": cells }))?;
+    if let Some(file) = &args.json {
+        file.write_json(&json!({ "cells": cells }))?;
     }
-    let look = if by_itself { stderr_look() } else { stdout_look() };
-    let report = report(&cells, !with_timelines, look);
-    if by_itself {
-        eprintln!("{report}")
-    } else {
-        say(report)?
-    }
+    let report = report(&cells, !with_timelines, look_beside(&args.json));
+    say_beside(&args.json, report)?;
     let wrong = cells.iter().any(IsolationCell::is_wrong);
     Ok(if wrong { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }

@@ -7,7 +7,6 @@ mod isolation;
 mod list;
 mod progress;
 mod replay;
-mod report_files;
 pub mod rush;
 pub mod serve;
 mod session;

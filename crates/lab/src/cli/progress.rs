@@ -33,7 +33,7 @@ impl LabProgress {
 
     /// What came of a rush.
     pub(super) fn rushed(&self, rush: &RushReport) {
-        let outcome = stderr_look().judged(rush.mark(), !rush.as_claimed, rush.outcome());
+        let outcome = stderr_look().judged(Mark::from(rush), !rush.as_claimed, rush.outcome());
         let line =
             format!("{} rush: {outcome} ({:.0} orders/s)", rush.rung, rush.crowd.orders_per_s);
         self.step(&line, !rush.as_claimed);

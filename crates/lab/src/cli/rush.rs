@@ -1,22 +1,19 @@
 //! `seckill lab rush`.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use rand::RngExt;
-use serde_json::json;
 
 use super::session::in_world;
 use crate::{RushOptions, RushReport, World, missing, rush_seeded};
 use ladder::Rung;
+use load::rungs::Rushes;
 use load::rush::MAX_REQUESTS;
 use load::verdict::Figures;
-use program::write_json;
-use program::{ConfigError, FAILED, say};
+use program::{ConfigError, FAILED, OutputFile, progress, say_beside};
 use report::Table;
 use seckill::config::StoreArgs;
-use seckill_tools::progress;
 
 /// Put the same real crowd on every rung: what it keeps, what it breaks, how fast it is
 ///
@@ -32,7 +29,7 @@ pub struct RushArgs {
     crowd: CrowdArgs,
     /// Write the results as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    json: Option<OutputFile>,
     #[command(flatten)]
     stores: StoreArgs,
 }
@@ -95,20 +92,15 @@ pub async fn run(args: RushArgs) -> anyhow::Result<ExitCode> {
     let stores = args.stores.clone();
     let (rushes, failed) =
         in_world(stores, async |world| Ok(all(world, &rungs, &args).await)).await?;
-    // Standard output is the JSON's alone when it goes there.
-    if args.json.as_deref() == Some(Path::new("-")) {
-        eprintln!("{}", table(&rushes));
-    } else {
-        say(table(&rushes))?;
-    }
+    say_beside(&args.json, table(&rushes))?;
     for rush in rushes.iter().filter(|rush| !rush.witnesses.is_empty()) {
         eprintln!("{}: {}", rush.rung, rush.witnesses.join("; "));
     }
-    if let Some(path) = &args.json {
-        write_json(path, &json!({ "rushes": rushes }))?;
-    }
     // Where all was skipped nothing was shown.
     let good = !failed && !rushes.is_empty() && rushes.iter().all(|rush| rush.as_claimed);
+    if let Some(file) = &args.json {
+        file.write_json(&Rushes { rushes })?;
+    }
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
@@ -166,7 +158,7 @@ fn table(rushes: &[RushReport]) -> String {
         let kept = if crowd.holds { "holds" } else { "BREAKS" };
         let claim = if rush.as_claimed { "as claimed" } else { "NOT as claimed" };
         table.add([
-            rush.rung.to_owned(),
+            rush.rung.clone(),
             orders.to_string(),
             remaining.to_string(),
             found.oversold.to_string(),

@@ -6,7 +6,7 @@ use console::Term;
 
 use crate::World;
 use crate::report::terminal::Look;
-use program::stop;
+use program::{OutputFile, stop};
 use seckill::config::StoreArgs;
 
 /// Does `work` in a world of its own, and closes the world whatever comes of it: on servers that
@@ -32,6 +32,14 @@ pub(super) async fn in_world<T>(
         (Err(error), Ok(())) => Err(error),
         // What went wrong first is the cause, as a rule of the other, too.
         (Err(error), Err(closed)) => Err(error.context(format!("{closed:#}"))),
+    }
+}
+
+/// How what goes into these `files`, too, is said to a person.
+pub(super) fn look_beside<'a>(files: impl IntoIterator<Item = &'a OutputFile>) -> Look {
+    match files.into_iter().any(OutputFile::is_stdout) {
+        true => stderr_look(),
+        false => stdout_look(),
     }
 }
 

@@ -152,6 +152,16 @@ impl From<&Cell> for Mark {
     }
 }
 
+impl From<&RushReport> for Mark {
+    fn from(rush: &RushReport) -> Self {
+        match rush.crowd.holds {
+            true => Self::Holds,
+            false if rush.broken.is_empty() => Self::Unknown,
+            false => Self::Breaks,
+        }
+    }
+}
+
 impl From<Observed> for Mark {
     fn from(observed: Observed) -> Self {
         match observed {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{LabReport, Mark, NoRush};
 use crate::told::InWords;
-use crate::{Cell, LabClaim, RushReport};
+use crate::{Cell, LabClaim};
 use ladder::Rung;
 use seckill::http::Language;
 
@@ -62,48 +62,6 @@ impl Cell {
     fn in_full(&self) -> String {
         let witness = self.witness.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         format!("{} {}: {} {}{witness}", self.rung, self.scenario, self.invariant, self.outcome())
-    }
-}
-
-impl RushReport {
-    /// What it counted against the promises: "12 oversold, 3 lost".
-    pub fn losses(&self) -> String {
-        let found = self.crowd.figures.found;
-        let unexpected = i64::try_from(found.unexpected).unwrap_or(i64::MAX);
-        let counts = [
-            (found.oversold, "oversold"),
-            (found.duplicates, "twice to one buyer"),
-            (found.undersold, "undersold"),
-            (found.lost, "lost"),
-            (self.written_later.map_or(0, |later| later.missing), "promised and never written"),
-            (unexpected, "without a proper answer"),
-        ];
-        let counts = counts.into_iter().filter(|(count, _)| *count != 0);
-        let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
-        match counts.is_empty() {
-            true if self.crowd.holds => "every promise kept".to_owned(),
-            true => self.witnesses.join("; "),
-            false => counts.join(", "),
-        }
-    }
-
-    /// "breaks, as claimed".
-    pub fn outcome(&self) -> &'static str {
-        match (self.crowd.holds, self.as_claimed) {
-            (true, _) => "holds",
-            (false, true) => "breaks, as claimed",
-            (false, false) if self.broken.is_empty() => "unknown, NOT as claimed",
-            (false, false) => "breaks, NOT as claimed",
-        }
-    }
-
-    /// How it is shown in a matrix.
-    pub fn mark(&self) -> Mark {
-        match self.crowd.holds {
-            true => Mark::Holds,
-            false if self.broken.is_empty() => Mark::Unknown,
-            false => Mark::Breaks,
-        }
     }
 }
 

@@ -171,7 +171,7 @@ fn sign(report: &LabReport, rung: &Rung, scenario: Scenario, look: Look) -> Stri
 
 fn rush_sign(rush: Option<&RushReport>, look: Look) -> String {
     let wrong = rush.is_some_and(|rush| !rush.as_claimed);
-    signed(rush.map_or(Mark::Absent, RushReport::mark), wrong, look)
+    signed(rush.map_or(Mark::Absent, Mark::from), wrong, look)
 }
 
 fn signed(mark: Mark, wrong: bool, look: Look) -> String {
@@ -220,10 +220,10 @@ fn rushes(report: &LabReport, look: Look) -> String {
     for rush in &report.rushes {
         let latency =
             rush.crowd.latency_ms.map_or_else(String::new, |it| format!("{:.0} ms", it.p99));
-        let outcome = look.judged(rush.mark(), !rush.as_claimed, rush.outcome());
+        let outcome = look.judged(Mark::from(rush), !rush.as_claimed, rush.outcome());
         let (orders, rate) =
             (rush.crowd.figures.orders.to_string(), format!("{:.0}", rush.crowd.orders_per_s));
-        table.add([rush.rung.to_owned(), orders, rate, latency, outcome, rush.losses()]);
+        table.add([rush.rung.clone(), orders, rate, latency, outcome, rush.losses()]);
     }
     let RushOptions { users, stock, .. } = report.crowd;
     let heading = format!("The rush: {users} buyers for {stock} vouchers, some of them twice");

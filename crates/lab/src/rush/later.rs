@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
 use sqlx::postgres::PgPool;
 use tokio::time::{Instant, sleep};
 
 use load::crowd::CrowdReport;
 use load::outcome::{ACCEPTED, ORDERED};
+use load::rungs::WrittenLater;
 use seckill::model::VoucherId;
 
 /// How often orders are counted, where counting takes no time.
@@ -18,23 +18,6 @@ const REST: u32 = 20;
 const NOTHING_FOR: Duration = Duration::from_secs(40);
 /// How long they are waited for at most.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(300);
-
-/// What the answers of a rung that writes later are worth.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct WrittenLater {
-    /// Buyers told yes, or "accepted".
-    pub promised: i64,
-    /// The same a second, while the crowd was there.
-    pub answered_per_s: f64,
-    /// Orders written a second, from the first attempt to the last order.
-    pub durable_per_s: f64,
-    /// Promised and not written yet when the last attempt was answered.
-    pub behind: i64,
-    /// From then to the last order, in seconds.
-    pub behind_s: f64,
-    /// Promised and never written.
-    pub missing: i64,
-}
 
 /// Waits until everything is written that was promised, or nothing is to come.
 pub(super) async fn until_written(

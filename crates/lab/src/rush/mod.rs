@@ -9,6 +9,5 @@ mod later;
 mod run;
 mod verdict;
 
-pub use later::WrittenLater;
 pub use run::{RungSale, rush, rush_seeded};
 pub use verdict::{RushOptions, RushReport};

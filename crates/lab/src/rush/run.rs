@@ -10,8 +10,8 @@ use rand::RngExt;
 use sqlx::postgres::PgPool;
 use tokio::time::timeout;
 
-use super::later::{self, WrittenLater};
-use super::verdict::{RushOptions, RushReport, SaleResult};
+use super::later;
+use super::verdict::{RushOptions, RushReport, SaleResult, report};
 use crate::lock_servers::LockServers;
 use crate::node_process::NodeProcess;
 use crate::protocol::NodePlan;
@@ -20,12 +20,12 @@ use crate::world::World;
 use ladder::Rung;
 use load::crowd::{Buyer, CrowdPlan, CrowdReport};
 use load::crowd_process;
-use load::verdict::Books;
+use load::rungs::WrittenLater;
+use load::verdict::{Books, Verdict};
 use program::sibling::Sibling;
 use seckill::model::{Clock, SystemClock, UserId, VoucherId};
 use seckill::purchase::audit;
 use seckill::store::users;
-use seckill_tools::verdict::books;
 
 /// Processes that sell.
 const NODES: usize = 2;
@@ -64,8 +64,8 @@ pub async fn rush_seeded(
 ) -> anyhow::Result<RushReport> {
     let sale = RungSale::open(world, rung, terms).await?;
     let plan = plan(&sale, seed)?;
-    let crowd = crowd_process::send(&Sibling::Tools.path()?, &plan, progress).await?;
-    sale.judged(seed, &crowd).await
+    let crowd = crowd_process::send(&Sibling::Lab.path()?, &plan, progress).await?;
+    sale.judged(seed, &crowd).await.map(|(report, _)| report)
 }
 
 /// A rung that sells, and awaits its crowd.
@@ -122,11 +122,15 @@ impl RungSale {
         numbers.map(|number| Buyer::from(&(number, number.to_string())))
     }
 
-    /// What came of it, once everything is written; the processes end.
+    /// What came of it, and what was found, once everything is written; the processes end.
     ///
     /// # Errors
     /// When servers fail, or the processes.
-    pub async fn judged(self, seed: u64, crowd: &CrowdReport) -> anyhow::Result<RushReport> {
+    pub async fn judged(
+        self,
+        seed: u64,
+        crowd: &CrowdReport,
+    ) -> anyhow::Result<(RushReport, Verdict)> {
         let written_later = match self.rung.has_consumer() {
             true => Some(later::until_written(&self.database, self.voucher, crowd).await?),
             false => None,
@@ -135,7 +139,7 @@ impl RungSale {
         try_join_all(self.nodes.into_iter().map(stop)).await?;
         let sale = read(&self.database, self.voucher, crowd, written_later).await;
         self.database.close().await;
-        Ok(RushReport::new(self.rung, self.terms, seed, &sale?, crowd))
+        Ok(report(self.rung, self.terms, seed, &sale?, crowd))
     }
 }
 
@@ -192,6 +196,6 @@ async fn read(
     .bind(voucher.get())
     .fetch_optional(database)
     .await?;
-    let books = Books { twice, ..books(&audit, audit.orders, lost) };
+    let books = Books { twice, ..sale::judged_books(&audit, audit.orders, lost) };
     Ok(SaleResult { books, written_later })
 }

@@ -1,47 +1,15 @@
 //! What came of a rush: the judge's findings as promises, and whether the rung claims those.
 
-use serde::Serialize;
-
-use super::later::WrittenLater;
 use ladder::{Capability, Invariant, LockKind, Rung};
 use load::crowd::CrowdReport;
+use load::rungs::{self, WrittenLater};
 use load::verdict::{Books, CrowdVerdict, Expectations, Figures, Finding, Promise, Verdict, judge};
 
 /// Of so many attempts one may be refused because the lock's one server was late.
 const EXCUSED_OF: u64 = 4;
 
 /// What came of a rush.
-#[derive(Debug, Clone, Serialize)]
-pub struct RushReport {
-    /// The rung.
-    pub rung: &'static str,
-    /// What the order of the attempts was drawn from.
-    pub seed: u64,
-    /// What the crowd has come to. Of the orders that are `lost` these are the acknowledged ones; those that were
-    /// promised and not acknowledged are in `written_later`. [`RushReport::as_claimed`] says which attempts
-    /// without a proper answer have an excuse.
-    #[serde(flatten)]
-    pub crowd: CrowdVerdict,
-    /// Of a rung that answers first: how far its orders are behind.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub written_later: Option<WrittenLater>,
-    /// The promises that were not kept, of those that a rush can judge: `no_oversell`,
-    /// `one_per_user`, `no_undersell`, `no_lost_order`, `no_broken_promise`.
-    pub broken: Vec<Invariant>,
-    /// What is wrong, a sentence each.
-    pub witnesses: Vec<String>,
-    /// Whether every promise was kept that the rung claims, or that no scenario is said to
-    /// break it in, and what came of every attempt can be judged.
-    ///
-    /// An attempt without a proper answer cannot, with one exception: `unavailable`, from a
-    /// rung whose lock is on servers that on a busy machine do not answer in time, is an
-    /// honest refusal as long as nothing was left that its hearer could have bought, and as not
-    /// more than a quarter of all hear it where the lock is on one server.
-    pub as_claimed: bool,
-    /// What was found, as values.
-    #[serde(skip)]
-    pub verdict: Verdict,
-}
+pub type RushReport = rungs::RushReport<Invariant>;
 
 /// What the database says.
 #[derive(Debug)]
@@ -77,33 +45,32 @@ fn invariant(rung: &Rung, finding: &Finding) -> Option<Invariant> {
     }
 }
 
-impl RushReport {
-    pub(super) fn new(
-        rung: &'static Rung,
-        terms: RushOptions,
-        seed: u64,
-        sale: &SaleResult,
-        crowd: &CrowdReport,
-    ) -> Self {
-        let SaleResult { books, written_later } = sale;
-        let verdict = judge(books, &crowd.told(), &expectations(rung));
-        let faults = verdict.findings.iter().filter(|finding| !finding.is_excused());
-        let faults: Vec<_> = faults.map(|finding| invariant(rung, finding)).collect();
-        let mut broken: Vec<Invariant> = faults.iter().copied().flatten().collect();
-        broken.dedup();
-        let mut figures = Figures::new(terms.users.into(), books, &verdict);
-        figures.found.lost = books.lost;
-        Self {
-            rung: rung.id,
-            seed,
-            crowd: CrowdVerdict::new(figures, crowd, verdict.holds()),
-            written_later: *written_later,
-            as_claimed: faults.iter().all(|it| it.is_some_and(|broken| !is_claimed(rung, broken))),
-            broken,
-            witnesses: verdict.sentences(),
-            verdict,
-        }
-    }
+/// The report on a rush, and what was found, as values.
+pub(super) fn report(
+    rung: &'static Rung,
+    terms: RushOptions,
+    seed: u64,
+    sale: &SaleResult,
+    crowd: &CrowdReport,
+) -> (RushReport, Verdict) {
+    let SaleResult { books, written_later } = sale;
+    let verdict = judge(books, &crowd.told(), &expectations(rung));
+    let faults = verdict.findings.iter().filter(|finding| !finding.is_excused());
+    let faults: Vec<_> = faults.map(|finding| invariant(rung, finding)).collect();
+    let mut broken: Vec<Invariant> = faults.iter().copied().flatten().collect();
+    broken.dedup();
+    let mut figures = Figures::new(terms.users.into(), books, &verdict);
+    figures.found.lost = books.lost;
+    let report = RushReport {
+        rung: rung.id.to_owned(),
+        seed,
+        crowd: CrowdVerdict::new(figures, crowd, verdict.holds()),
+        written_later: *written_later,
+        as_claimed: faults.iter().all(|it| it.is_some_and(|broken| !is_claimed(rung, broken))),
+        broken,
+        witnesses: verdict.sentences(),
+    };
+    (report, verdict)
 }
 
 fn is_claimed(rung: &Rung, broken: Invariant) -> bool {
@@ -206,7 +173,7 @@ mod tests {
             written_later: None,
         };
         let terms = RushOptions { users: 20, stock: 10, ..RushOptions::default() };
-        RushReport::new(ladder::find(rung).unwrap(), terms, 1, &sale, &crowd)
+        report(ladder::find(rung).unwrap(), terms, 1, &sale, &crowd).0
     }
 
     const ALL_SOLD: &[(&str, u64)] = &[("ordered", 10), ("sold_out", 10)];

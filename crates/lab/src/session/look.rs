@@ -18,7 +18,6 @@ impl LabSession<'_> {
     /// When a server is gone.
     pub async fn state(&mut self) -> anyhow::Result<SessionState> {
         let books = self.game.books().await?;
-        let possible = self.game.possible().await?;
         let plan = self.game.plan;
         let VoucherAudit { initial_stock, stock, .. } = books.audit;
         let is_kill = |step: &&Step| matches!(step, Step::Kill(_)) && step.short() == "K";
@@ -29,10 +28,11 @@ impl LabSession<'_> {
             stock: plan.stock,
             unpaid: plan.is_unpaid,
             schedule: Schedule(self.game.steps.clone()).short(),
-            actors: self.actor_views(&possible),
-            lease_can_end: possible.contains(&Step::EndLease),
-            can_kill: possible.iter().any(|step| is_kill(&step)),
-            pause: possible
+            actors: self.actor_views(),
+            lease_can_end: self.possible.contains(&Step::EndLease),
+            can_kill: self.possible.iter().any(|step| is_kill(&step)),
+            pause: self
+                .possible
                 .iter()
                 .find(|step| matches!(step, Step::Pause(_)))
                 .map(|step| step.short()),
@@ -46,9 +46,9 @@ impl LabSession<'_> {
         })
     }
 
-    fn actor_views(&self, possible: &[Step]) -> Vec<ActorView> {
+    fn actor_views(&self) -> Vec<ActorView> {
         let actors = 0..self.game.driver.count();
-        let mut views: Vec<ActorView> = actors.map(|nth| self.actor_view(nth, possible)).collect();
+        let mut views: Vec<ActorView> = actors.map(|nth| self.actor_view(nth)).collect();
         if self.rung().has_consumer() {
             let (at, line) = self.places[self.consumer()];
             views.push(ActorView {
@@ -57,14 +57,14 @@ impl LabSession<'_> {
                 process: 1,
                 at,
                 line,
-                can_step: possible.contains(&Step::Go(CONSUMER)),
+                can_step: self.possible.contains(&Step::Go(CONSUMER)),
                 is_over: self.game.driver.consumer_is_dead() || self.game.is_settled(),
             });
         }
         views
     }
 
-    fn actor_view(&self, nth: usize, possible: &[Step]) -> ActorView {
+    fn actor_view(&self, nth: usize) -> ActorView {
         let record = self.game.driver.record(nth);
         let (at, line) = self.places[nth];
         let is_time = self.game.is_time(nth);
@@ -74,7 +74,7 @@ impl LabSession<'_> {
             process: record.node as u8 + 1,
             at,
             line,
-            can_step: possible.contains(&Step::Go(self.game.place_of(nth))),
+            can_step: self.possible.contains(&Step::Go(self.game.place_of(nth))),
             is_over: record.state.is_over(),
         }
     }

@@ -41,9 +41,16 @@ pub enum StepError {
     Failed(#[from] anyhow::Error),
 }
 
+/// Whether there is room for one more after so many steps.
+const fn is_room_after(steps: usize) -> Result<(), StepRefusal> {
+    if steps < MAX_STEPS { Ok(()) } else { Err(StepRefusal::TooLong { most: MAX_STEPS }) }
+}
+
 /// Two buyers and their scheduler.
 pub struct LabSession<'a> {
     pub(super) game: Game<'a>,
+    /// The steps that can be taken now. Nothing moves between two steps: leases last an hour, or a step ends them.
+    pub(super) possible: Vec<Step>,
     pub(super) events: Vec<SessionEvent>,
     /// What each actor did last, and in which line it stands; the consumer is the last.
     pub(super) places: Vec<Place>,
@@ -63,6 +70,7 @@ impl<'a> LabSession<'a> {
         let locks = LockReader::connect(&servers).await?;
         let mut session = Self {
             game: Game::start(world, plan, servers).await?,
+            possible: Vec::new(),
             events: Vec::new(),
             places: Vec::new(),
             locks,
@@ -91,6 +99,7 @@ impl<'a> LabSession<'a> {
         self.events.clear();
         self.tokens.clear();
         self.put_in_place();
+        self.possible = self.game.possible().await?;
         Ok(())
     }
 
@@ -153,10 +162,8 @@ impl<'a> LabSession<'a> {
     /// When it makes no sense, or a server or a process is gone.
     pub async fn step(&mut self, step: Step) -> Result<(), StepError> {
         let step = self.meant(&Schedule(vec![step])).0[0];
-        if self.game.steps.len() >= MAX_STEPS {
-            return Err(StepRefusal::TooLong { most: MAX_STEPS }.into());
-        }
-        if !self.game.possible().await?.contains(&step) {
+        is_room_after(self.game.steps.len())?;
+        if !self.possible.contains(&step) {
             return Err(self.refusal(step).into());
         }
         if self.game.is_surprised_by(step) {
@@ -173,7 +180,8 @@ impl<'a> LabSession<'a> {
     async fn take(&mut self, step: Step) -> anyhow::Result<()> {
         self.game.take(step).await?;
         self.tell().await?;
-        if !self.game.is_settled() && self.game.possible().await?.is_empty() {
+        self.possible = self.game.possible().await?;
+        if !self.game.is_settled() && self.possible.is_empty() {
             self.game.settle().await?;
             self.tell().await?;
         }
@@ -203,5 +211,17 @@ impl<'a> LabSession<'a> {
     /// Ends the session: its processes, its connections, its lock servers.
     pub async fn close(self) {
         self.game.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_takes_as_many_steps_as_a_schedule_may_have() {
+        assert!(is_room_after(MAX_STEPS - 2).is_ok());
+        assert!(is_room_after(MAX_STEPS - 1).is_ok(), "the last one");
+        assert!(matches!(is_room_after(MAX_STEPS), Err(StepRefusal::TooLong { most: MAX_STEPS })));
     }
 }

@@ -21,15 +21,12 @@ use load::{LoadError, crowd_process};
 use seckill::http::App;
 use seckill::http::address::reachable;
 use seckill::http::audits::AUDITED_WITHIN;
+use seckill::http::tokens::LONGEST_TOKEN_LIFE;
 use seckill::model::{Clock, SaleStatus, UserId, VoucherId};
 use seckill::purchase::audit;
-use seckill::store::StoreError;
 use seckill::store::vouchers::{self, NewVoucher};
-use seckill_lab::World;
-use seckill_lab::missing;
-use seckill_lab::{RungSale, RushOptions};
-use seckill_tools::tokens;
-use seckill_tools::verdict::books;
+use seckill::store::{StoreError, order_steps, users};
+use seckill_lab::{RungSale, RushOptions, World, judged_books, missing};
 
 /// How long one answer may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -81,6 +78,20 @@ pub(super) struct ShowSeller {
     pub(super) app: App,
     pub(super) sender: CrowdSender,
     pub(super) watchers: Arc<Watchers>,
+}
+
+/// New users, each with a token.
+async fn make_buyers(app: &App, count: u32) -> anyhow::Result<Vec<(UserId, String)>> {
+    let pool = app.database.pool();
+    let now = order_steps::time(pool).await?;
+    let first = users::reserve_ids(pool, count).await?;
+    users::create_range(pool, first, count, now).await?;
+    let numbers = first.get()..first.get() + i64::from(count);
+    let token = |number| {
+        let user = UserId::try_from(number)?;
+        Ok((user, app.tokens.mint(user, now, now + LONGEST_TOKEN_LIFE)?))
+    };
+    numbers.map(token).collect()
 }
 
 /// What is said of an error, which is logged.
@@ -150,10 +161,7 @@ impl ShowSeller {
     async fn buyers(&self, count: u32) -> anyhow::Result<Vec<(UserId, String)>> {
         // In a task of its own: a show that is broken off must not break off a transaction.
         let app = self.app.clone();
-        let making =
-            tokio::spawn(
-                async move { tokens::mint(&app.database, &app.tokens, None, count).await },
-            );
+        let making = tokio::spawn(async move { make_buyers(&app, count).await });
         let made = making.await.map_err(anyhow::Error::from).and_then(|made| made);
         made.context("the crowd's users could not be made")
     }
@@ -180,7 +188,8 @@ impl ShowSeller {
         let audited: Result<_, StoreError> = audited.await;
         let (orders, lost, audit) = audited.context("the database could not be audited")?;
         let audit = audit.context("the voucher is gone from the database")?;
-        let verdict = judge(&books(&audit, orders, lost), &told, &Expectations::BESIDE_OTHERS);
+        let verdict =
+            judge(&judged_books(&audit, orders, lost), &told, &Expectations::BESIDE_OTHERS);
         Ok((verdict, audit.orders))
     }
 
@@ -220,9 +229,9 @@ impl ShowSeller {
         let nodes = sale.addresses().map_err(rung_failed)?;
         let plan = self.plan(crowd, nodes, sale.path(), sale.buyers().collect());
         let report = self.send(plan, begins_at).await.map_err(crowd_failed_at_rung)?;
-        let rush = sale.judged(crowd.seed, &report).await.map_err(rung_failed)?;
+        let (rush, verdict) = sale.judged(crowd.seed, &report).await.map_err(rung_failed)?;
         self.end_half(ShowVerdict::new(
-            &rush.verdict,
+            &verdict,
             rush.crowd.figures.orders,
             &report,
             crowd.total(),

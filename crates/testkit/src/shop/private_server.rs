@@ -15,7 +15,7 @@ use crate::shop::world::World;
 use crate::wait::eventually;
 
 /// The administrator whom nobody configured.
-pub const DEMO_ADMIN_PHONE: &str = "+99900000000000";
+pub use seckill::store::users::NOBODYS_PHONE as DEMO_ADMIN_PHONE;
 
 /// The argument that begins with an empty shop.
 const EMPTY_SHOP: &[&str] = &["--no-samples"];

@@ -6,14 +6,13 @@
 //! it ran, `results` what is how much of what, and what it should be.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use program::{FAILED, check_writable, say, write_json};
+use program::{FAILED, OutputFile, say_beside};
 use redisson_lock::connection::Redis;
 use seckill::cli::stores::{Stores, fresh_secret};
 use seckill::config::{ConfigError, StoreArgs};
@@ -74,7 +73,7 @@ pub struct CeilingArgs {
     quick: bool,
     /// Write every figure of every round as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    json: Option<OutputFile>,
     #[command(flatten)]
     stores: StoreArgs,
 }
@@ -140,8 +139,6 @@ impl Told {
 /// # Errors
 /// When it could not be carried out; figures that are void are an exit status.
 pub async fn run(mut args: CeilingArgs) -> anyhow::Result<ExitCode> {
-    // Before the work of minutes, not after it.
-    args.json.as_deref().map_or(Ok(()), check_writable)?;
     if args.quick {
         (args.rounds, args.duration) = (1, Duration::from_secs(1));
     }
@@ -311,19 +308,15 @@ impl Testbed {
             text += "\nHOLDS: every confirmed order is in the database, and the audit of ";
             text += &format!("{audited} vouchers holds.");
         }
-        if let Some(path) = &args.json {
+        if let Some(file) = &args.json {
             let report = json!({
                 "machine": machine, "rounds": args.rounds, "duration_s": args.duration.as_secs(),
                 "connections": args.connections, "rows": told.results, "shares": shares,
                 "audited": audited, "skipped": told.skipped, "void": self.void, "holds": holds,
             });
-            write_json(path, &report)?;
+            file.write_json(&report)?;
         }
-        // Standard output is the file's alone when it goes there.
-        match args.json.as_deref() {
-            Some(path) if path == Path::new("-") => eprintln!("{text}"),
-            _ => say(text)?,
-        }
+        say_beside(&args.json, text)?;
         Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
     }
 }

@@ -11,14 +11,13 @@ use load::outcome::{
     ACCEPTED, NO_ANSWER, NOT_SENT, ORDER_IN_PROGRESS, UNAVAILABLE, unknown_status,
 };
 use load::rush::{self, AnswerExample, PlannedRequest, Progress, RushPlan, RushResult};
-use program::ConfigError;
+use program::{ConfigError, progress};
 use tokio::time::{Instant, interval, sleep};
 
 use super::buyers::CheckBuyer;
 use super::own_cpu::OwnCpu;
 use super::sale_record::{HeardAnswer, SaleRecord};
 use super::target::{CheckRequest, CheckTarget};
-use crate::progress;
 
 /// How long all of one crowd may take.
 const CROWD_WITHIN: Duration = Duration::from_secs(600);

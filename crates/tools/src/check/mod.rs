@@ -35,7 +35,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use load::rush::MAX_REQUESTS;
-use program::{ConfigError, FAILED, UNUSABLE, check_writable, write_json, write_text};
+use program::{ConfigError, FAILED, ReportFiles, UNUSABLE, say_beside};
 use rand::RngExt;
 
 use self::crowds::{CrowdSender, CrowdTotals};
@@ -75,12 +75,8 @@ pub struct CheckArgs {
     /// Decides the order of the buyers [default: drawn]
     #[arg(long)]
     seed: Option<u64>,
-    /// Write the result as JSON (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write the result as one page that needs nothing else
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    files: ReportFiles,
     /// Print a commented file to begin with: of a backend of your own, or of seckill, hmdp or lab
     #[arg(long, value_name = "PRESET", num_args = 0..=1, default_missing_value = "own", conflicts_with = "target")]
     example: Option<String>,
@@ -115,7 +111,7 @@ pub async fn run(args: CheckArgs) -> anyhow::Result<ExitCode> {
         program::say(example.trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
-    check_outputs(args.target.as_deref(), [&args.json, &args.html])?;
+    check_outputs(args.target.as_deref(), &args.files)?;
     let requests = args.users as usize + self::phases::EXTRA_BUYERS * args.attempts as usize;
     if requests > MAX_REQUESTS {
         return Err(ConfigError(format!("{requests} attempts are more than {MAX_REQUESTS}")).into());
@@ -133,19 +129,12 @@ pub async fn run(args: CheckArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Looks whether the results can be written, and over nothing that is needed.
-fn check_outputs(
-    target: Option<&Path>,
-    [json, html]: [&Option<PathBuf>; 2],
-) -> Result<(), ConfigError> {
-    if json.is_some() && json == html {
-        return Err(ConfigError("--json and --html name the same file".to_owned()));
-    }
+/// Looks whether the results are written over nothing that is needed.
+fn check_outputs(target: Option<&Path>, files: &ReportFiles) -> Result<(), ConfigError> {
+    files.check()?;
     let target = target.and_then(|target| target.canonicalize().ok());
-    for file in [json, html].into_iter().flatten().filter(|it| *it != Path::new("-")) {
-        check_writable(file)?;
-        if target.is_some() && file.canonicalize().ok() == target {
-            let file = file.display();
+    for file in files.iter() {
+        if target.is_some() && file.path().canonicalize().ok() == target {
             return Err(ConfigError(format!("cannot write {file}: it is the file of the target")));
         }
     }
@@ -178,20 +167,8 @@ async fn check(args: &CheckArgs) -> Result<CheckReport, ConfigError> {
 
 fn show(args: &CheckArgs, report: &CheckReport) -> anyhow::Result<()> {
     eprint!("\n{}\n", terminal::text(report));
-    let is_stdout = |file: &Option<PathBuf>| file.as_deref() == Some(Path::new("-"));
-    // Standard output is the file's alone when it goes there.
-    if is_stdout(&args.json) || is_stdout(&args.html) {
-        eprintln!("{}", report.sentence());
-    } else {
-        program::say(report.sentence())?;
-    }
-    if let Some(file) = &args.json {
-        write_json(file, report)?;
-    }
-    if let Some(file) = &args.html {
-        write_text(file, &html::page(report))?;
-    }
-    Ok(())
+    say_beside(args.files.iter(), report.sentence())?;
+    args.files.write(report, || html::page(report))
 }
 
 /// The JSON schema of a target's file.

@@ -57,9 +57,10 @@ async fn a_design_that_writes_later_is_judged_when_it_has_written() {
 #[tokio::test]
 async fn what_cannot_stand_beside_a_sale_is_refused_before_it() {
     for (arguments, said) in [
-        (&["--against", "r99"][..], "there is no rung \"r99\"; `seckill lab list` names them all"),
-        (&["--against", "../r01"], "there is no rung \"../r01\""),
-        (&["--against", ""], "there is no rung \"\""),
+        (&["--against", "r99"][..], "--against: there is no \"r99\"; there is: r01_naive, "),
+        (&["--against", "../r01"], "--against: there is no \"../r01\""),
+        (&["--against=--help"], "--against: there is no \"--help\""),
+        (&["--against", ""], "--against: there is no \"\""),
         (&["--against", "r01", "--vouchers", "2"], "--against has one voucher"),
         (&["--against", "r01", "--pay", "0.5"], "cannot be used with '--pay <SHARE>'"),
     ] {

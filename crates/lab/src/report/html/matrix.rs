@@ -94,7 +94,7 @@ fn rush(rung: &Rung, rush: Option<&RushReport>) -> Markup {
             td.absent.first title=(title) { span role="img" aria-label=(title) { (Mark::Absent.sign()) } }
         };
     };
-    let (mark, wrong) = (rush.mark(), !rush.as_claimed);
+    let (mark, wrong) = (Mark::from(rush), !rush.as_claimed);
     let title = format!("{}, rush: {}: {}", rung.id, rush.outcome(), rush.losses());
     html! {
         td.first.(class(mark, wrong)) {

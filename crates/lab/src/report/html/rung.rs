@@ -101,7 +101,7 @@ fn replay(cell: &Cell) -> Markup {
 }
 
 fn rush(report: &LabReport, rush: &RushReport) -> Markup {
-    let (mark, wrong) = (rush.mark(), !rush.as_claimed);
+    let (mark, wrong) = (Mark::from(rush), !rush.as_claimed);
     let found = rush.crowd.figures.found;
     html! {
         details.cell.(class(mark, wrong)) open {
@@ -114,7 +114,7 @@ fn rush(report: &LabReport, rush: &RushReport) -> Markup {
                     span.outcome { (rush.outcome()) ": " (rush.losses()) }
                 }
             }
-            div.body id=(cell_anchor(rush.rung, None)) {
+            div.body id=(cell_anchor(&rush.rung, None)) {
                 dl.figures {
                     (figure("orders", &rush.crowd.figures.orders.to_string()))
                     (figure("orders per second", &format!("{:.0}", rush.crowd.orders_per_s)))

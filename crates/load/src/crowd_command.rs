@@ -1,19 +1,20 @@
-//! `seckill crowd` (hidden): the process of its own from which a crowd is sent. One [`CrowdPlan`]
+//! The command `crowd` (hidden) of the programs that send crowds: the process of its own from which one is sent. A [`CrowdPlan`]
 //! as JSON on stdin, [`CrowdLine`]s on stdout.
 //!
 //! It cannot outlive its owner by much: a line is written ten times a second or more, whether or
 //! not there is anything new, and the first that finds no reader ends the process.
 
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use load::crowd::{BuyersTold, CrowdLine, CrowdPlan, CrowdReport};
-use load::rush::{self, BuyerStates, Progress};
+use super::LoadError;
+use super::crowd::{BuyersTold, CrowdLine, CrowdPlan, CrowdReport};
+use super::rush::{self, BuyerStates, Progress};
 
 /// The longest plan that is read, in bytes: a million buyers with their tokens.
 const MAX_PLAN_BYTES: u64 = 512 * 1024 * 1024;
@@ -27,8 +28,8 @@ const BUYERS_EVERY: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 ///
-/// When the plan cannot be read or carried out, and when nobody reads the output.
-pub async fn run() -> anyhow::Result<()> {
+/// [`LoadError::CrowdPlan`] and [`LoadError::Unread`], and why the plan cannot be carried out.
+pub async fn run() -> Result<(), LoadError> {
     run_on(tokio::io::stdin(), tokio::io::stdout()).await
 }
 
@@ -40,12 +41,8 @@ pub async fn run() -> anyhow::Result<()> {
 pub async fn run_on(
     input: impl AsyncRead + Unpin,
     mut output: impl AsyncWrite + Unpin,
-) -> anyhow::Result<()> {
-    let mut json = Vec::new();
-    input.take(MAX_PLAN_BYTES + 1).read_to_end(&mut json).await.context("cannot read the plan")?;
-    ensure!(json.len() as u64 <= MAX_PLAN_BYTES, "the plan is longer than {MAX_PLAN_BYTES} bytes");
-    let plan: CrowdPlan =
-        serde_json::from_slice(&json).context("the plan on stdin is not a crowd's plan")?;
+) -> Result<(), LoadError> {
+    let plan = read_plan(input).await.map_err(LoadError::CrowdPlan)?;
     let (progress, every) = match plan.tells_buyers {
         true => (Progress::of_buyers(plan.buyers.len()), BUYERS_EVERY),
         false => (Progress::default(), PROGRESS_EVERY),
@@ -78,13 +75,25 @@ pub async fn run_on(
     write_line(&mut output, &CrowdLine::Report(CrowdReport::new(&plan, result))).await
 }
 
+async fn read_plan(input: impl AsyncRead + Unpin) -> io::Result<CrowdPlan> {
+    let mut json = Vec::new();
+    input.take(MAX_PLAN_BYTES + 1).read_to_end(&mut json).await?;
+    if json.len() as u64 > MAX_PLAN_BYTES {
+        return Err(io::Error::other(format!("it is longer than {MAX_PLAN_BYTES} bytes")));
+    }
+    Ok(serde_json::from_slice(&json)?)
+}
+
 /// Writes one line, and lets it out at once.
 async fn write_line(
     output: &mut (impl AsyncWrite + Unpin),
     line: &CrowdLine,
-) -> anyhow::Result<()> {
-    let mut text = serde_json::to_vec(line).context("cannot write a line as JSON")?;
-    text.push(b'\n');
-    output.write_all(&text).await.context("nobody reads the load's output")?;
-    output.flush().await.context("nobody reads the load's output")
+) -> Result<(), LoadError> {
+    let writing = async {
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        output.write_all(&text).await?;
+        output.flush().await
+    };
+    writing.await.map_err(LoadError::Unread)
 }
