@@ -1,5 +1,7 @@
 //! Ended sessions: the instant before which the tokens of a user are void.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgPool;
 
@@ -20,6 +22,23 @@ pub async fn revoke(pool: &PgPool, user: UserId) -> Result<Option<DateTime<Utc>>
     .bind(user.get())
     .bind(now);
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
+}
+
+/// The users from `first` to `last` who have ended all sessions, and when each did so last.
+pub async fn list_of(
+    pool: &PgPool,
+    first: UserId,
+    last: UserId,
+) -> Result<HashMap<UserId, DateTime<Utc>>, StoreError> {
+    let query = sqlx::query_as(
+        "select id, tokens_not_before from users
+         where id between $1 and $2 and tokens_not_before is not null",
+    )
+    .bind(first.get())
+    .bind(last.get());
+    let ends: Vec<(UserId, DateTime<Utc>)> =
+        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    Ok(ends.into_iter().collect())
 }
 
 /// Up to `limit` revocations in their order after one at `instant` of the user with the id `user`.

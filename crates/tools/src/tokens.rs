@@ -1,5 +1,6 @@
 //! `seckill tokens`.
 
+use std::collections::HashMap;
 use std::fs::{OpenOptions, Permissions};
 use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -17,7 +18,7 @@ use seckill::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use seckill::http::tokens::{LONGEST_TOKEN_LIFE, Tokens};
 use seckill::model::{SystemClock, UserId};
 use seckill::store::postgres::snapshot_within;
-use seckill::store::{Database, StoreError, order_steps, users};
+use seckill::store::{Database, StoreError, order_steps, revocations, users};
 
 /// Users at once.
 const MAX_USERS: u32 = 5_000_000;
@@ -109,14 +110,19 @@ pub async fn mint(
     let id = |offset: u32| {
         first.get().checked_add(i64::from(offset)).and_then(UserId::new).context("ids end there")
     };
+    let mut ends = HashMap::new();
     for offset in (0..count).step_by(USERS_A_STATEMENT as usize) {
         let count = USERS_A_STATEMENT.min(count - offset);
         users::create_range(database.pool(), id(offset)?, count, now).await?;
+        // Users who were there already may have ended their sessions.
+        let (first, last) = (id(offset)?, id(offset + count - 1)?);
+        ends.extend(revocations::list_of(database.pool(), first, last).await?);
     }
     (0..count)
         .map(|offset| {
             let user = id(offset)?;
-            Ok((user, tokens.mint(user, now, now + LONGEST_TOKEN_LIFE)?))
+            let end = ends.get(&user).copied();
+            Ok((user, tokens.mint_after(end, user, now, now + LONGEST_TOKEN_LIFE)?))
         })
         .collect()
 }
