@@ -16,31 +16,6 @@ use testkit::shop::world::World;
 use testkit::wait::eventually;
 
 #[tokio::test]
-async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 16] = [
-        (&["replay", "r99"], "there is no \"r99\"; there is: r01_naive, r02_row_lock"),
-        (&["replay", "r07"], "there is no \"r07\"; there is: "),
-        (&["replay", "r01", "lost"], "there is no \"lost\"; there is: last_one, herd"),
-        (&["replay", "r01", "early_release"], "early_release makes no sense on r01_naive: it "),
-        (&["replay", "r01", "--lang", "fr"], "the languages are en and zh"),
-        (&["replay", "r01", "herd", "now"], "unexpected argument 'now'"),
-        (&["all", "r01", "r99"], "there is no \"r99\""),
-        (&["all", "--users", "0"], "--users"),
-        (&["all", "--stock", "none"], "--stock"),
-        (&["rush", "r01", "--users", "500001"], "--users"),
-        (&["rush", "r01", "--seconds", "0"], "--seconds"),
-        (&["rush", "r01", "--seconds", "121"], "--seconds"),
-        (&["all", "--json", "/no/such/place/x.json"], "cannot write /no/such/place/x.json"),
-        (&["all", "--html", "/"], "cannot write /"),
-        (&["all", "--json", "-", "--html", "-"], "--json and --html both name -"),
-        (&["list", "r01"], "unexpected argument 'r01'"),
-    ];
-    for (arguments, words) in wrong {
-        Program::alone().run(&[&["lab"], arguments].concat()).await.refused(2, words);
-    }
-}
-
-#[tokio::test]
 async fn stores_that_are_away_are_told_in_a_sentence() {
     let program = Program::alone()
         .with("DATABASE_URL", "postgres://u:hunter2@127.0.0.1:1/d")

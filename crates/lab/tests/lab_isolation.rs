@@ -145,22 +145,6 @@ async fn a_server_that_sleeps_or_is_gone_is_unknown_and_nobody_waits_for_ever() 
     assert!(gone.witness.unwrap().starts_with("MariaDB does not answer: "));
 }
 
-#[tokio::test]
-async fn arguments_of_isolation_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 6] = [
-        (&["r99"], "there is no \"r99\"; there is: r01_last_one, r02_last_one"),
-        (&["r01", "nothing"], "there is no \"nothing\"; there is: "),
-        (&["--server", "oracle"], "invalid value 'oracle'"),
-        (&["--level", "read-uncommitted"], "invalid value 'read-uncommitted'"),
-        (&["cas_snapshot_checked", "--server", "postgres"], "makes sense on that server"),
-        (&["--json", "/no/such/place/x.json"], "cannot write /no/such/place/x.json"),
-    ];
-    for (arguments, words) in wrong {
-        let arguments = [&["lab", "isolation"], arguments].concat();
-        Program::alone().run(&arguments).await.refused(2, words);
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn named_cells_are_told_with_their_timelines_and_all_of_them_as_json() {
     let program = Program::on(&world::World::new().await);

@@ -112,22 +112,6 @@ fn told_skipped(report: &Value) -> bool {
     list(&report["skipped"]).iter().any(|reason| reason.as_str().unwrap().contains("k6"))
 }
 
-#[tokio::test]
-async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 7] = [
-        (&["--rounds", "0"], "--rounds"),
-        (&["--duration", "soon"], "--duration"),
-        (&["--duration", "1500ms"], "it is no whole number of seconds up to 10m"),
-        (&["--connections", "1"], "--connections"),
-        (&["--only", "everything"], "--only"),
-        (&["--quick", "--rounds", "2"], "--rounds"),
-        (&["--json", "/no/such/place/x.json"], "cannot write /no/such/place/x.json"),
-    ];
-    for (arguments, words) in wrong {
-        Program::alone().run(&[&["ceiling"], arguments].concat()).await.refused(2, words);
-    }
-}
-
 /// With an empty search path, where the other two are found in the places of packages.
 #[tokio::test]
 async fn without_wrk_it_says_what_installs_it() {

@@ -54,25 +54,6 @@ async fn a_design_that_writes_later_is_judged_when_it_has_written() {
     assert_eq!(told(other, "ordered"), 30, "{other}");
 }
 
-#[tokio::test]
-async fn what_cannot_stand_beside_a_sale_is_refused_before_it() {
-    for (arguments, said) in [
-        (&["--against", "r99"][..], "there is no rung \"r99\"; `seckill lab list` names them all"),
-        (&["--against", "../r01"], "there is no rung \"../r01\""),
-        (&["--against", ""], "there is no rung \"\""),
-        (&["--against", "r01", "--vouchers", "2"], "--against has one voucher"),
-        (&["--against", "r01", "--pay", "0.5"], "cannot be used with '--pay <SHARE>'"),
-    ] {
-        let place = place();
-        let output =
-            seckill(&["demo"]).args(arguments).env("TMPDIR", place.path()).output().await.unwrap();
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.contains(said), "{error}");
-        assert!(!error.contains("The rush"), "{error}");
-    }
-}
-
 async fn scratch_databases(pool: &PgPool) -> i64 {
     let count = "select count(*) from pg_database where datname like 'seckill\\_lab\\_%'";
     sqlx::query_scalar(count).fetch_one(pool).await.unwrap()
