@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use seckill::http::router;
 use seckill::http::server::{self, ServerLimits};
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::Connection;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -21,23 +21,9 @@ use testkit::wait::eventually;
 
 const HEALTHZ: &str = "GET /healthz HTTP/1.1\r\nhost: s\r\n\r\n";
 
-/// Holds the rows of all sales until it is dropped or rolled back.
-pub async fn hold_rows(world: &World) -> PgConnection {
-    let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
-    holder.execute("begin; select from seckill_vouchers for update").await.unwrap();
-    holder
-}
-
 async fn lock_exists(world: &World, buyer: i64) -> bool {
     let key = world.keys.order_lock(user(buyer));
     world.redis.query::<i64>(redis::cmd("EXISTS").arg(key)).await.unwrap() == 1
-}
-
-/// Whether a statement waits for a row in this world's database.
-pub async fn somebody_waits(world: &World) -> bool {
-    let waiting = "select exists (select from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock')";
-    sqlx::query_scalar(waiting).fetch_one(world.database.pool()).await.unwrap()
 }
 
 #[tokio::test]
@@ -129,13 +115,13 @@ async fn a_buyer_who_leaves_in_the_middle_leaves_a_whole_order_and_no_lock() {
     world.users(1).await;
     let id = world.voucher(2).await.id;
     world.wait_long_for_rows().await;
-    let mut holder = hold_rows(world).await;
+    let holder = world.hold_the_row().await;
     let mut raw = Raw::connect(api.address).await;
     raw.send(purchase_head(&world.token(1), id, "")).await;
-    eventually("the purchase waits for the row", async || somebody_waits(world).await).await;
+    world.until_one_waits().await;
     drop(raw);
     assert!(lock_exists(world, 1).await);
-    holder.execute("rollback").await.unwrap();
+    holder.close().await.unwrap();
     eventually("the lock is given back", async || !lock_exists(world, 1).await).await;
     let audit = world.audit().await;
     assert!(audit.holds && audit.orders == 1, "{audit:?}");
@@ -249,10 +235,10 @@ async fn a_server_that_stops_answers_what_it_began_and_takes_nothing_new() {
     idle.send(HEALTHZ).await;
     assert_eq!(idle.answer().await.unwrap().status, 200);
     world.wait_long_for_rows().await;
-    let mut holder = hold_rows(&world).await;
+    let holder = world.hold_the_row().await;
     let mut buyer = Raw::connect(address).await;
     buyer.send(purchase_head(&world.token(1), id, "")).await;
-    eventually("the purchase waits for the row", async || somebody_waits(&world).await).await;
+    world.until_one_waits().await;
 
     stop.send(()).unwrap();
     assert!(idle.answer().await.is_none(), "an idle connection is closed");
@@ -262,7 +248,7 @@ async fn a_server_that_stops_answers_what_it_began_and_takes_nothing_new() {
     })
     .await;
     assert!(!serving.is_finished());
-    holder.execute("rollback").await.unwrap();
+    holder.close().await.unwrap();
     let answer = buyer.answer().await.unwrap();
     // 503 when the machine was so slow that the row was held for longer than the buyer waits.
     assert!([201, 503].contains(&answer.status), "{answer:?}");

@@ -8,6 +8,7 @@ use private_stores::Server;
 use super::crowd::{Crowd, What, figures, in_progress, only};
 use super::stage::{SOLD_BY, Stage};
 use testkit::processes::Node;
+use testkit::shop::held_rows::end_those_who_wait;
 use testkit::wait::eventually;
 
 /// Long enough for every pause and memory of the node to run out.
@@ -150,7 +151,7 @@ async fn an_unknown_outcome_is_known_on_asking_again() {
         let row = stage.hold_the_row().await;
         let (told, ()) = tokio::join!(stage.buy(node.address, 2), async {
             stage.waiting_for_the_row(1).await;
-            stage.end_those_waiting_for_the_row().await;
+            end_those_who_wait(&stage.pool).await;
         });
         assert_eq!(told, What::Unavailable);
         row.rollback().await.unwrap();

@@ -11,8 +11,8 @@ use seckill::purchase::Strategy;
 use sqlx::{Postgres, Transaction};
 
 use super::sale::Sale;
-use crate::purchase::group_commit::WAIT_LONG_FOR_ROWS;
 use testkit::processes::send_with_children;
+use testkit::shop::held_rows::{WAIT_LONG_FOR_ROWS, waiting};
 use testkit::wait::eventually;
 
 /// The strategies that every fault is tried with.
@@ -98,26 +98,8 @@ impl Stage {
 
     /// Waits until as many purchases are in the database, waiting for the row.
     pub async fn waiting_for_the_row(&self, purchases: i64) {
-        eventually("purchases wait for the row", async || {
-            let waiting: i64 = sqlx::query_scalar(
-                "select count(*) from pg_stat_activity
-                 where application_name like 'seckill%' and wait_event_type = 'Lock'",
-            )
-            .fetch_one(&self.pool)
-            .await
-            .unwrap();
-            waiting >= purchases
-        })
-        .await;
-    }
-
-    /// Ends the sessions of those purchases: they write nothing.
-    pub async fn end_those_waiting_for_the_row(&self) {
-        let end = sqlx::query(
-            "select pg_terminate_backend(pid) from pg_stat_activity
-             where application_name like 'seckill%' and wait_event_type = 'Lock'",
-        );
-        end.execute(&self.pool).await.unwrap();
+        eventually("purchases wait for the row", async || waiting(&self.pool).await >= purchases)
+            .await;
     }
 
     pub fn restart(&mut self, server: Server) {

@@ -18,7 +18,7 @@ use seckill::store::order_steps::{Actor, AdministratorStep};
 use seckill::store::payments::{Money, Notice, NoticeOutcome, Opened, PaymentId, open};
 use seckill::store::refunds::FinishedRefund;
 use seckill::store::vouchers::{self, Changed, StockChange, VoucherChange};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::AssertSqlSafe;
 
 use tokio::task::yield_now;
 
@@ -85,7 +85,7 @@ impl Stage {
 
     /// `first` is done and not committed until `second` waits for it; then what `second` came to.
     async fn behind<T>(&self, first: First, second: impl Future<Output = T>) -> T {
-        behind(&self.world, &self.statement(first), second).await
+        self.world.behind(&self.statement(first), second).await
     }
 
     async fn pay(&self, transaction: &str) -> NoticeOutcome {
@@ -157,33 +157,12 @@ async fn code(shop: &Arc<Purchases>, number: i64, voucher: VoucherId) -> &'stati
     shop.buy(user(number), voucher).await.unwrap().code()
 }
 
-async fn behind<T>(world: &World, first: &str, second: impl Future<Output = T>) -> T {
-    let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
-    let begun = format!("begin; {first}");
-    sqlx::raw_sql(AssertSqlSafe(begun)).execute(&mut holder).await.unwrap();
-    let commit = async {
-        eventually("the second waits for the first", async || {
-            let waiting = sqlx::query_scalar::<_, i64>(
-                "select count(*) from pg_stat_activity
-                 where datname = current_database() and wait_event_type = 'Lock'",
-            );
-            // Not on the holder's connection: a transaction sees this view as it first saw it.
-            waiting.fetch_one(world.database.pool()).await.unwrap() > 0
-        })
-        .await;
-        sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
-    };
-    tokio::join!(second, commit).0
-}
-
 #[tokio::test]
 async fn who_pays_while_the_order_expires_has_it() {
     // The payment is first: the order's row is locked, and the sweep leaves it for the next time.
     let stage = Stage::new(1).await;
     stage.is_late().await;
-    let mut holder = PgConnection::connect(&stage.world.database_url).await.unwrap();
-    let paying = format!("begin; {}", stage.statement(First::Pay));
-    sqlx::raw_sql(AssertSqlSafe(paying)).execute(&mut holder).await.unwrap();
+    let mut holder = stage.world.begin(&stage.statement(First::Pay)).await;
     assert_eq!(stage.expire().await, 0);
     sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
     assert_eq!(stage.expire().await, 0);
@@ -279,7 +258,7 @@ async fn a_sale_that_changes_sells_by_the_change_or_before_it() {
             "update vouchers set latest_end_time = sale_time() + interval '1 day';
              update seckill_vouchers set {sql}, revision = revision + 1"
         );
-        let late = behind(&stage.world, &change, code(&stage.shop, 2, stage.voucher.id)).await;
+        let late = stage.world.behind(&change, code(&stage.shop, 2, stage.voucher.id)).await;
         assert_eq!(late, told);
         stage.ends(OrderStatus::Unpaid, 1, 0).await;
         // The purchase is first.
@@ -292,7 +271,7 @@ async fn a_sale_that_changes_sells_by_the_change_or_before_it() {
         );
         let pool = stage.world.database.pool();
         let changed = vouchers::change(pool, stage.voucher.id, &change);
-        let changed = behind(&stage.world, &sold, changed).await.unwrap();
+        let changed = stage.world.behind(&sold, changed).await.unwrap();
         assert!(matches!(changed, Changed::Voucher(voucher) if voucher.stock == 0), "{told}");
         eventually("the shop knows of the change", async || {
             code(&stage.shop, 3, stage.voucher.id).await == told
@@ -319,7 +298,7 @@ async fn a_restock_and_the_last_voucher_lose_nothing() {
         );
         sqlx::raw_sql(AssertSqlSafe(place)).execute(stage.world.database.pool()).await.unwrap();
     };
-    behind(&stage.world, restock, buying).await;
+    stage.world.behind(restock, buying).await;
     stage.ends(OrderStatus::Unpaid, 0, 0).await;
     assert_eq!(code(&other, 2, stage.voucher.id).await, "already_bought");
     // The last voucher is sold first.
@@ -329,7 +308,7 @@ async fn a_restock_and_the_last_voucher_lose_nothing() {
         stage.voucher.id
     );
     let restocked = vouchers::change(stage.world.database.pool(), stage.voucher.id, &more);
-    let restocked = behind(&stage.world, &sold, restocked).await.unwrap();
+    let restocked = stage.world.behind(&sold, restocked).await.unwrap();
     assert!(matches!(restocked, Changed::Voucher(voucher) if voucher.stock == 1));
     stage.ends(OrderStatus::Unpaid, 1, 0).await;
 }

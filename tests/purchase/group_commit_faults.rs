@@ -13,9 +13,10 @@ use seckill::model::{Clock, Outcome, VoucherId};
 use seckill::purchase::{PurchaseError, Purchases, PurchasesOptions};
 use seckill::store::StoreError;
 use seckill::store::{Database, orders};
-use sqlx::{Connection, PgConnection};
+use sqlx::Connection;
 
 use crate::purchase::group_commit::{Answer, GROUPS, buyers};
+use testkit::shop::held_rows::end_those_who_wait;
 use testkit::shop::world::{World, each_of, each_strategy, user};
 use testkit::wait::{eventually, must};
 
@@ -157,12 +158,7 @@ async fn a_session_that_is_ended_in_the_batch_costs_nobody_an_order() {
         let row = world.hold_the_row().await;
         let tasks = buyers(&shop, voucher, 1, 20);
         world.until_one_waits().await;
-        let end = sqlx::query(
-            "select pg_terminate_backend(pid) from pg_stat_activity
-             where datname = current_database() and wait_event_type = 'Lock'",
-        );
-        let mut third_party = PgConnection::connect(&world.database_url).await.unwrap();
-        end.execute(&mut third_party).await.unwrap();
+        end_those_who_wait(world.database.pool()).await;
         row.close().await.unwrap();
         world.all_bought(tasks.join_all().await).await;
     })
