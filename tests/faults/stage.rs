@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use std::ops::Deref;
 
 use nix::sys::signal::Signal;
-use private_stores::{Home, Plan, Server, Servers};
+use private_stores::{Server, Servers};
 use seckill::purchase::Strategy;
 use sqlx::{Postgres, Transaction};
 
 use super::sale::Sale;
 use testkit::processes::send_with_children;
+use testkit::servers;
 use testkit::shop::held_rows::{WAIT_LONG_FOR_ROWS, waiting};
 use testkit::wait::eventually;
 
@@ -39,16 +40,8 @@ impl Stage {
         Self::throwaway(false, strategy).await
     }
 
-    /// On servers that lose nothing.
-    pub async fn durable(strategy: Strategy) -> Self {
-        eprintln!("strategy {strategy}");
-        Self::throwaway(true, strategy).await
-    }
-
     pub async fn throwaway(durable: bool, strategy: Strategy) -> Self {
-        let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable };
-        let started = tokio::task::spawn_blocking(move || Servers::start(&plan));
-        Self::on(started.await.unwrap().unwrap(), strategy).await
+        Self::on(servers::own_of(true, durable).await, strategy).await
     }
 
     pub async fn on(servers: Servers, strategy: Strategy) -> Self {
@@ -109,6 +102,6 @@ impl Stage {
     /// Ends the test's own connections, then the servers.
     pub async fn end(self) {
         self.pool.close().await;
-        tokio::task::spawn_blocking(|| self.servers.stop()).await.unwrap().unwrap();
+        servers::ended(self.servers).await;
     }
 }

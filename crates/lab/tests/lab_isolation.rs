@@ -7,7 +7,7 @@ use std::time::Duration;
 use faults::MariaDbNode;
 use ladder::Tables;
 use nix::sys::signal::Signal;
-use private_stores::{Home, Plan, Servers};
+use private_stores::Servers;
 use seckill_lab::isolation::{
     CASES, DatabaseKind, IsolationCell, IsolationClaim, IsolationLevel, IsolationServer, play_cell,
 };
@@ -188,9 +188,7 @@ const SABOTAGE: [&str; 2] = [
 ];
 
 async fn sabotaged(body: &str) -> Servers {
-    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
-    let servers =
-        tokio::task::spawn_blocking(move || Servers::start(&plan)).await.unwrap().unwrap();
+    let servers = testkit::servers::own().await;
     let mut template = url::Url::parse(servers.database_url().unwrap()).unwrap();
     template.set_path("template1");
     let mut template = PgConnection::connect(template.as_str()).await.unwrap();

@@ -3,13 +3,13 @@
 use std::process::Stdio;
 
 use nix::sys::signal::Signal;
-use private_stores::{Home, Plan, Servers};
 use sqlx::PgPool;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{demo, number, told};
 use testkit::golden::assert_fields;
 use testkit::processes::{DEADLINE, place, seckill, send};
+use testkit::servers;
 use testkit::wait::eventually;
 
 /// 20 buyers and a stock of 40: whoever sells all of it sells to somebody twice.
@@ -62,9 +62,7 @@ async fn scratch_databases(pool: &PgPool) -> i64 {
 /// On servers that are the user's, nobody else would ever drop the lab's scratch databases.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_demo_that_is_ended_while_the_lab_sells_leaves_no_scratch_database() {
-    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
-    let started = tokio::task::spawn_blocking(move || Servers::start(&plan));
-    let servers = started.await.unwrap().unwrap();
+    let servers = servers::own().await;
     let (database, redis) = (servers.database_url().unwrap(), servers.redis_url().unwrap());
     let pool = PgPool::connect(database).await.unwrap();
     let place = place();
@@ -86,5 +84,5 @@ async fn a_demo_that_is_ended_while_the_lab_sells_leaves_no_scratch_database() {
         assert_eq!(scratch_databases(&pool).await, 0, "{signal}");
     }
     pool.close().await;
-    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+    servers::ended(servers).await;
 }
