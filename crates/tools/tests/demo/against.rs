@@ -9,6 +9,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use super::{demo, number, told};
 use testkit::golden::assert_fields;
 use testkit::processes::{DEADLINE, place, seckill, send};
+use testkit::program::Program;
 use testkit::servers;
 use testkit::wait::eventually;
 
@@ -52,6 +53,17 @@ async fn a_design_that_writes_later_is_judged_when_it_has_written() {
     assert_eq!((number(other, "orders"), number(other, "remaining")), (30, 0));
     // The answers were promises.
     assert_eq!(told(other, "ordered"), 30, "{other}");
+}
+
+/// It says what is on sale before it looks for the rung.
+#[tokio::test]
+async fn a_rung_that_is_not_there_is_refused_before_the_sale() {
+    for rung in ["r99", "../r01", ""] {
+        let ran = Program::alone().run(&["demo", "--against", rung]).await;
+        let said = format!("there is no rung {rung:?}; `seckill lab list` names them all");
+        assert!(ran.status == 2 && ran.stderr.contains(&said), "{ran:?}");
+        assert!(!ran.stderr.contains("The rush"), "{ran:?}");
+    }
 }
 
 async fn scratch_databases(pool: &PgPool) -> i64 {
