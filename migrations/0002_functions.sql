@@ -471,11 +471,9 @@ begin
     if not found then
         return 'unknown';
     end if;
-    if exists (select from payments p
-               where p.transaction_id = transaction and p.voucher_id = voucher) then
-        return 'repeated';
-    end if;
-    if paid <> payment.amount or payment.status in (2, 4) then
+    if paid <> payment.amount or payment.status in (2, 4)
+       or exists (select from payments p
+                  where p.transaction_id = transaction and p.voucher_id = voucher) then
         return null;
     end if;
     select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher

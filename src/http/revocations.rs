@@ -213,7 +213,7 @@ mod tests {
         for (after, is_void) in
             [(None, true), (Some(69), true), (Some(70), false), (Some(71), false)]
         {
-            // Whatever its stamp says.
+            // The stamp says nothing.
             for issued in [0, 70, i64::from(i32::MAX)] {
                 assert_eq!(known.is_void(&token(1, issued, after)), is_void, "{after:?} {issued}");
                 assert!(!known.is_void(&token(2, issued, after)));

@@ -1,19 +1,26 @@
-//! A connection of a pool that is on its way, and is made to its end when nobody waits for it any more.
+//! How a pool makes its connections: one that is on its way is made to its end when nobody waits for it any more.
 //!
 //! The pool makes a connection inside of the future that asks for one, and drops it with that. Where a connection takes
 //! longer than anybody waits (a database that sleeps, or is far away, or checks passwords slowly), each would be thrown
 //! away, for ever.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use sqlx::Postgres;
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{Connection, Postgres};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use super::postgres::{OTHER_CONNECTIONS, PURCHASE_CONNECTIONS, STEP_CONNECTIONS};
+use super::durability::DurabilityCheck;
+use super::postgres::{
+    CONNECTED_WITHIN, OTHER_CONNECTIONS, PURCHASE_CONNECTIONS, STEP_CONNECTIONS,
+};
+use super::stale_plans;
+use redisson_lock::timeout::within;
 
 /// Connections that are made for nobody, at most, in the pools of a process: half of each. The others are left to those
 /// who wait. For the pool pauses, up to two seconds, after a server has refused several times.
@@ -22,6 +29,11 @@ static FOR_NOBODY: [Semaphore; 3] = [
     Semaphore::const_new(OTHER_CONNECTIONS as usize / 2),
     Semaphore::const_new(STEP_CONNECTIONS as usize / 2),
 ];
+
+/// A connection that lay idle for longer is asked whether it lives before it is used.
+const TRUSTED_FOR: Duration = Duration::from_secs(2);
+/// How long it may take to answer that.
+const PING_TIMEOUT: Duration = Duration::from_millis(200);
 
 type Acquired = sqlx::Result<PoolConnection<Postgres>>;
 
@@ -67,4 +79,39 @@ impl Drop for Connecting {
             drop(permit);
         });
     }
+}
+
+/// A pool that connects when it is first used.
+pub(super) fn pool(
+    connections: u32,
+    options: PgConnectOptions,
+    durability: &DurabilityCheck,
+) -> PgPool {
+    let durability = durability.clone();
+    let database: Arc<str> = stale_plans::database_of(&options).into();
+    PgPoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(CONNECTED_WITHIN)
+        // The statement that waited for it has told so.
+        .acquire_slow_level(tracing::log::LevelFilter::Off)
+        // A round trip per query for what the query itself finds out.
+        .test_before_acquire(false)
+        .after_connect(move |connection, _| {
+            let durability = durability.clone();
+            Box::pin(async move { durability.ask(connection).await })
+        })
+        // After a pause a connection may be dead, and nobody has noticed.
+        .before_acquire(move |connection, state| {
+            let database = Arc::clone(&database);
+            Box::pin(async move {
+                if stale_plans::may_be_in_session_of(state.age, &database) {
+                    return Ok(false);
+                }
+                if state.idle_for < TRUSTED_FOR {
+                    return Ok(true);
+                }
+                Ok(matches!(within(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))))
+            })
+        })
+        .connect_lazy_with(options)
 }

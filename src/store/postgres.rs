@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection};
+use sqlx::ConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgPool};
 use tokio::time::timeout;
 
+use super::connecting::{Connecting, pool};
 use super::distribution::{self, Distribution, DistributionError};
 use super::durability::{DatabaseDurability, DurabilityCheck};
 use super::node_name::{NodeName, PROGRAM};
 use super::outage::DatabaseOutage;
 use super::session::DatabaseSession;
-use super::source::AddressSource;
+use super::source::{AddressSource, is_elsewhere};
 use super::time_limits::{ANSWER_WITHIN, CONNECTION_WITHIN};
-use super::{Service, StoreError, connecting::Connecting, pooler, stale_plans};
+use super::{Service, StoreError, pooler};
 use redisson_lock::timeout::within;
 
 pub use super::source::UrlFile;
@@ -44,11 +45,6 @@ pub const CONNECTIONS: u32 = PURCHASE_CONNECTIONS + OTHER_CONNECTIONS + 2 * STEP
 
 /// Shared by all handles of the process: it is about the log.
 static OUTAGE: DatabaseOutage = DatabaseOutage::new();
-
-/// A connection that lay idle for longer is asked whether it lives before it is used.
-const TRUSTED_FOR: Duration = Duration::from_secs(2);
-/// How long it may take to answer that.
-const PING_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Runs one statement on a connection of `pool`. Where no answer comes in time, the connection is closed:
 /// in the pool it would be pinged without a time-out.
@@ -383,44 +379,4 @@ impl Database {
         let all = join_all(self.pools().map(PgPool::close));
         let _ = timeout(CLOSE_TIMEOUT, all).await;
     }
-}
-
-/// Whether two addresses lead to different databases.
-fn is_elsewhere(address: &PgConnectOptions, other: &PgConnectOptions) -> bool {
-    let place = |address: &PgConnectOptions| {
-        let socket = address.get_socket().cloned();
-        let database = address.get_database().map(str::to_owned);
-        (address.get_host().to_owned(), address.get_port(), socket, database)
-    };
-    place(address) != place(other)
-}
-
-fn pool(connections: u32, options: PgConnectOptions, durability: &DurabilityCheck) -> PgPool {
-    let durability = durability.clone();
-    let database: Arc<str> = stale_plans::database_of(&options).into();
-    PgPoolOptions::new()
-        .max_connections(connections)
-        .acquire_timeout(CONNECTED_WITHIN)
-        // The statement that waited for it has told so.
-        .acquire_slow_level(tracing::log::LevelFilter::Off)
-        // A round trip per query for what the query itself finds out.
-        .test_before_acquire(false)
-        .after_connect(move |connection, _| {
-            let durability = durability.clone();
-            Box::pin(async move { durability.ask(connection).await })
-        })
-        // After a pause a connection may be dead, and nobody has noticed.
-        .before_acquire(move |connection, state| {
-            let database = Arc::clone(&database);
-            Box::pin(async move {
-                if stale_plans::may_be_in_session_of(state.age, &database) {
-                    return Ok(false);
-                }
-                if state.idle_for < TRUSTED_FOR {
-                    return Ok(true);
-                }
-                Ok(matches!(within(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))))
-            })
-        })
-        .connect_lazy_with(options)
 }

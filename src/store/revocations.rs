@@ -2,25 +2,28 @@
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::postgres::PgPool;
 
-use super::StoreError;
 use super::postgres::in_time;
+use super::{StoreError, order_steps, users};
 use crate::model::UserId;
 
 /// Ends all sessions of `user`. Returns the instant of the end, which is later than that of each end before, also where
 /// the clock was set back; `None`: there is no such user.
 pub async fn revoke(pool: &PgPool, user: UserId) -> Result<Option<DateTime<Utc>>, StoreError> {
-    let now = super::order_steps::time(pool).await?;
+    let Some(found) = users::find(pool, user).await? else { return Ok(None) };
+    let now = order_steps::time(pool).await?;
+    let after = found.tokens_not_before.map(|before| before + TimeDelta::microseconds(1));
+    // Somebody else may have ended them since.
     let query = sqlx::query_scalar(
         "update users
-         set tokens_not_before = greatest($2, tokens_not_before + interval '1 microsecond')
+         set tokens_not_before = greatest($2, tokens_not_before)
          where id = $1
          returning tokens_not_before",
     )
     .bind(user.get())
-    .bind(now);
+    .bind(after.map_or(now, |after| after.max(now)));
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 

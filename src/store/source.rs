@@ -70,3 +70,13 @@ impl AddressSource {
             .log_slow_statements(tracing::log::LevelFilter::Off, Duration::ZERO))
     }
 }
+
+/// Whether two addresses lead to different databases.
+pub(super) fn is_elsewhere(address: &PgConnectOptions, other: &PgConnectOptions) -> bool {
+    let place = |address: &PgConnectOptions| {
+        let socket = address.get_socket().cloned();
+        let database = address.get_database().map(str::to_owned);
+        (address.get_host().to_owned(), address.get_port(), socket, database)
+    };
+    place(address) != place(other)
+}

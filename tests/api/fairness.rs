@@ -5,9 +5,8 @@ use futures_util::future::join_all;
 use seckill::model::{BucketRate, Clock, VoucherId};
 use seckill::purchase::DEFAULT_BUYER_RATE;
 use seckill::store::vouchers::NewVoucher;
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::Connection;
 
-use crate::api::connections::{hold_rows, somebody_waits};
 use testkit::shop::api_client::{Answer, Api};
 use testkit::shop::world::World;
 use testkit::wait::eventually;
@@ -84,14 +83,14 @@ async fn one_buyer_has_so_many_requests_under_way() {
     let api = api_with("off").await;
     let voucher = api.world.priced_voucher(9).await.id;
     let order = api.buy(1, voucher).await.is(201).text_of("order_id").to_owned();
-    let mut row = hold_rows(&api.world).await;
+    let row = api.world.hold_the_row().await;
     let flood = join_all((0..=SHARE).map(|_| cancel(&api, 1, &order)));
     let others = async {
-        eventually("the flood waits for the row", async || somebody_waits(&api.world).await).await;
+        api.world.until_one_waits().await;
         for user in 2..=12 {
             api.get_as(user, "/api/orders").await.is(200);
         }
-        row.execute("rollback").await.unwrap();
+        row.close().await.unwrap();
     };
     let (flood, ()) = tokio::join!(flood, others);
     let refused: Vec<_> = flood.iter().filter(|answer| answer.status == 429).collect();
@@ -109,14 +108,13 @@ async fn a_step_that_the_state_refuses_locks_no_row() {
     let voucher = api.world.voucher(9).await.id;
     let order = api.buy(1, voucher).await.is(201).text_of("order_id").to_owned();
     let admin = api.world.admin_token(11).await;
-    let mut holder = PgConnection::connect(&api.world.database_url).await.unwrap();
-    let held = "begin; select from seckill_vouchers for update; select from orders for update";
-    holder.execute(held).await.unwrap();
+    let held = "select from seckill_vouchers for update; select from orders for update";
+    let holder = api.world.begin(held).await;
     cancel(&api, 1, &order).await.problem(409, "order_state");
     let path = format!("/api/orders/{order}/settlement");
     let settled = api.send(api.request("POST", &path).bearer_auth(&admin)).await;
     assert_eq!(settled.problem(409, "order_state").body["order_status"], "paid");
-    holder.execute("rollback").await.unwrap();
+    holder.close().await.unwrap();
 }
 
 /// Eight connections of one buyer wait for the row of one sale, again and again. Administrators, and the payment
@@ -128,10 +126,8 @@ async fn buyers_who_wait_for_a_row_keep_neither_administrators_nor_readers() {
     let other = api.world.voucher(20).await.id;
     let order = api.buy(1, held).await.is(201).text_of("order_id").to_owned();
     let admin = api.world.admin_token(11).await;
-    let mut holder = PgConnection::connect(&api.world.database_url).await.unwrap();
-    holder.execute("begin").await.unwrap();
-    let hold = "select from seckill_vouchers where voucher_id = $1 for update";
-    sqlx::query(hold).bind(held.get()).execute(&mut holder).await.unwrap();
+    let row = format!("select from seckill_vouchers where voucher_id = {held} for update");
+    let holder = api.world.begin(&row).await;
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let flood = join_all((0..SHARE).map(|_| async {
         while !*stopped.borrow() {
@@ -140,7 +136,7 @@ async fn buyers_who_wait_for_a_row_keep_neither_administrators_nor_readers() {
         }
     }));
     let others = async {
-        eventually("the flood waits for the row", async || somebody_waits(&api.world).await).await;
+        api.world.until_one_waits().await;
         for buyer in 2..=8 {
             let bought = api.buy(buyer, other).await.is(201).text_of("order_id").to_owned();
             for path in
@@ -159,7 +155,7 @@ async fn buyers_who_wait_for_a_row_keep_neither_administrators_nor_readers() {
         stop.send(true).unwrap();
     };
     tokio::join!(flood, others);
-    holder.execute("rollback").await.unwrap();
+    holder.close().await.unwrap();
 }
 
 /// Twenty connections repeat the cancellation of one's own paid order: all others get through.

@@ -17,7 +17,6 @@ mod overload;
 mod pages;
 mod reads;
 mod revocation;
-mod smoke;
 mod sms;
 mod tokens;
 mod vouchers;

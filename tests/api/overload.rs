@@ -1,14 +1,11 @@
 //! An overload, as a buyer sees it: 503 with `Retry-After`, at once, on a connection that goes on.
 
-use crate::worlds::*;
 use seckill::http::router;
 use seckill::http::server::{self, ServerLimits};
 use seckill::purchase::{PurchasesOptions, Strategy};
-use sqlx::Executor;
-#[allow(unused_imports)]
+use sqlx::Connection;
 use testkit::wait::eventually;
 
-use crate::api::connections::{hold_rows, somebody_waits};
 use testkit::raw_http::{Raw, purchase_head};
 use testkit::shop::world::World;
 
@@ -20,10 +17,10 @@ async fn one_purchase_too_many_is_told_when_to_come_again_and_is_served_then() {
     let voucher = world.voucher(10).await.id;
     let options = PurchasesOptions { burst: 1, ..world.options() };
     let address = world.serve_with(options, Vec::new()).await;
-    let mut row = hold_rows(&world).await;
+    let row = world.hold_the_row().await;
     let mut first = Raw::connect(address).await;
     first.send(purchase_head(&world.token(1), voucher, "")).await;
-    eventually("the first purchase waits for the row", async || somebody_waits(&world).await).await;
+    world.until_one_waits().await;
 
     let mut surplus = Raw::connect(address).await;
     for _ in 0..20 {
@@ -37,7 +34,7 @@ async fn one_purchase_too_many_is_told_when_to_come_again_and_is_served_then() {
         assert_eq!(surplus.answer().await.unwrap().status, 200);
     }
 
-    row.execute("rollback").await.unwrap();
+    row.close().await.unwrap();
     // 503 when the machine was so slow that the row was held for longer than the buyer waits.
     assert!([201, 503].contains(&first.answer().await.unwrap().status));
     eventually("the surplus buyer is served", async || {
@@ -62,7 +59,7 @@ async fn one_buyers_flood_does_not_take_the_places_of_others() {
     let address = listener.local_addr().unwrap();
     let limits = ServerLimits::of(100);
     tokio::spawn(server::serve(listener, router(app.clone()), limits, std::future::pending()));
-    let mut row = hold_rows(&world).await;
+    let row = world.hold_the_row().await;
     let one_more = async |buyer| {
         let mut raw = Raw::connect(address).await;
         raw.send(purchase_head(&world.token(buyer), voucher, "")).await;
@@ -79,7 +76,7 @@ async fn one_buyers_flood_does_not_take_the_places_of_others() {
     }
     assert_eq!(app.purchases.load().in_flight, 8);
     let mut other = one_more(2).await;
-    row.execute("rollback").await.unwrap();
+    row.close().await.unwrap();
     // 503 when the machine was so slow that the row was held for longer than the buyer waits.
     let answer = other.answer().await.unwrap();
     assert!(answer.status == 201 || answer.json()["detail"].is_string(), "{answer:?}");

@@ -182,57 +182,14 @@ async fn a_title_may_begin_with_a_hyphen() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_sold_is_refused_before_anything_starts() {
-    let program = Program::alone();
-    let long = "x".repeat(201);
-    let wrong: [(&[&str], &str); 14] = [
-        (&["--title", "a\u{200b}b", "--stock", "1"], "zero-width"),
-        (&["--title", "a\u{202e}b", "--stock", "1"], "direction-changing"),
-        (&["--title", "t", "--subtitle", "\u{feff}b", "--stock", "1"], "subtitle"),
-        (&["--title", "--stock", "1"], "unexpected argument"),
-        (&["--stock", "1", "--title", "--terms"], "a text is missing before this flag"),
-        (
-            &["--title", "t", "--stock", "1", "--begin", "2026-11-11T00:00:00"],
-            "no time zone: write 2026-11-11T00:00:00+08:00, or 2026-11-11T00:00:00Z for UTC",
-        ),
-        (
-            &["--title", "t", "--stock", "1", "--end", "2026-11-11"],
-            "write 2026-11-11T00:00:00+08:00",
-        ),
-        (&["--title", "t", "--stock", "1", "--begin", "soon"], "like 2026-11-11T00:00:00+08:00"),
-        (&["--title", "", "--stock", "1"], "title"),
-        (&["--title", &long, "--stock", "1"], "title"),
-        (&["--title", "t", "--stock", "-1"], "stock must not be negative"),
-        (
-            &[
-                "--title",
-                "t",
-                "--stock",
-                "1",
-                "--begin",
-                "2026-01-02T00:00:00Z",
-                "--end",
-                "2026-01-01T00:00:00Z",
-            ],
-            "before",
-        ),
-        (&["--title", "t", "--stock", "1", "--begin", "9999-12-31T23:00:00Z"], "9999"),
-        (
-            &[
-                "--title",
-                "t",
-                "--stock",
-                "1",
-                "--begin",
-                "2026-01-01T00:00:00.0000001Z",
-                "--end",
-                "2026-01-01T00:00:00.0000002Z",
-            ],
-            "before",
-        ),
-    ];
-    for (arguments, words) in wrong {
-        program.run(&[&["voucher", "add"], arguments].concat()).await.refused(2, words);
+async fn texts_with_what_nobody_sees_are_refused_before_anything_starts() {
+    for (arguments, words) in [
+        (&["--title", "a\u{200b}b"][..], "zero-width"),
+        (&["--title", "a\u{202e}b"], "direction-changing"),
+        (&["--title", "t", "--subtitle", "\u{feff}b"], "subtitle"),
+    ] {
+        let arguments = [&["voucher", "add", "--stock", "1"], arguments].concat();
+        Program::alone().run(&arguments).await.refused(2, words);
     }
 }
 

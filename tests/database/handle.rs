@@ -1,6 +1,6 @@
 //! The PostgreSQL handle: commits that wait for the disk, and connections that are of no use.
 
-use private_stores::{Home, Plan, Servers};
+use private_stores::Servers;
 use seckill::model::{Clock, SystemClock};
 use seckill::purchase::{PurchasesOptions, Strategy};
 use seckill::store::{Database, StoreError};
@@ -12,9 +12,7 @@ use testkit::wait::must;
 /// A world whose PostgreSQL writes its log to disk when somebody waits for that, and hardly
 /// otherwise; by default nobody waits. It has ten users.
 async fn lazy_world() -> (Servers, World) {
-    let plan = Plan { home: Home::Throwaway, postgres: true, redis: false, durable: true };
-    let servers = tokio::task::spawn_blocking(move || Servers::start(&plan));
-    let servers = servers.await.unwrap().unwrap();
+    let servers = testkit::servers::own_of(false, true).await;
     let database_url = servers.database_url().unwrap().to_owned();
     let mut connection = PgConnection::connect(&database_url).await.unwrap();
     connection.execute("alter system set wal_writer_delay = '10s'").await.unwrap();

@@ -12,6 +12,7 @@ use sqlx::migrate::Migrator;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use testkit::program::Program;
+use testkit::shop::held_rows::waiting;
 use testkit::shop::world::{World, user};
 use testkit::wait::{eventually, must};
 
@@ -127,19 +128,8 @@ async fn a_database_of_before_0_2_0_is_refused_in_one_sentence_and_left_alone() 
 #[tokio::test]
 async fn a_migration_that_has_to_wait_gives_way_and_tries_again() {
     let world = empty_world().await;
-    let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
-    let held = "begin; create table orders ()";
-    sqlx::raw_sql(held).execute(&mut holder).await.unwrap();
-    let waits = async || {
-        let waiting: i64 = sqlx::query_scalar(
-            "select count(*) from pg_stat_activity
-             where datname = current_database() and wait_event_type = 'Lock'",
-        )
-        .fetch_one(world.database.pool())
-        .await
-        .unwrap();
-        waiting > 0
-    };
+    let holder = world.begin("create table orders ()").await;
+    let waits = async || waiting(world.database.pool()).await > 0;
     let held_up = async {
         eventually("the migration waits", waits).await;
         eventually("the migration gives way", async || !waits().await).await;

@@ -1,10 +1,9 @@
-//! Faults, for real: nodes, servers and clients are killed, paused and cut off in the middle
+//! Faults, for real: nodes and servers are killed, paused and cut off in the middle
 //! of a sale. Each test has servers and nodes of its own, because it breaks them.
 //!
 //! `stage` is what a test breaks, `sale` what is sold on it and the books, `crowd` who buys
 //! meanwhile and what they were told.
 
-mod clients;
 pub mod crowd;
 mod kept_home;
 mod nodes;
@@ -12,9 +11,9 @@ mod passwords;
 mod postgres;
 mod postgres_node;
 mod readiness;
-mod redis;
 mod rolling;
 pub mod sale;
 mod slow_connections;
 pub mod stage;
 mod standby;
+mod stores;

@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 
 use super::crowd::{Crowd, What, in_progress, only};
 use super::stage::{SOLD_BY, Stage};
+use testkit::shop::held_rows::end_those_who_wait;
 use testkit::wait::eventually;
 
 /// Orders that make a sale one that is under way.
@@ -42,7 +43,7 @@ async fn a_killed_node_locks_its_buyers_out_no_longer_than_one_lease() {
             assert!((1..=5000).contains(left_ms), "buyer {buyer} is locked out for {left_ms} ms");
         }
         // What the dead node had in the database ends without an order, and the row is free.
-        stage.end_those_waiting_for_the_row().await;
+        end_those_who_wait(&stage.pool).await;
         row.rollback().await.unwrap();
 
         for buyer in victims.keys() {

@@ -1,87 +1,15 @@
-//! PostgreSQL goes away in the middle of a sale, and comes back.
+//! Sessions of PostgreSQL that end, and purchases of which nobody knows.
 
-use std::time::{Duration, Instant};
-
-use nix::sys::signal::Signal;
-use private_stores::Server;
+use std::time::Instant;
 
 use super::crowd::{Crowd, What, figures, in_progress, only};
 use super::stage::{SOLD_BY, Stage};
 use testkit::processes::Node;
+use testkit::shop::held_rows::end_those_who_wait;
 use testkit::wait::eventually;
 
-/// Long enough for every pause and memory of the node to run out.
-const OUTAGE: Duration = Duration::from_millis(2500);
 /// Sessions that the third party ends.
 const ENDED: usize = 20;
-
-/// What needs the database says 503, and nothing hangs.
-async fn the_rest_of_the_api_says_so(stage: &Stage, node: &Node) {
-    assert_eq!(stage.get(node.address, "/healthz").await.0, 200);
-    // No other node could do better.
-    let (status, ready) = stage.get(node.address, "/readyz").await;
-    assert_eq!(status, 200, "{ready:?}");
-    let voucher = format!("/api/vouchers/{}", stage.voucher);
-    for path in ["/api/vouchers", "/api/orders", "/api/orders/1", "/api/me", &voucher] {
-        // What is remembered of the voucher may be answered for a second.
-        eventually("the API says that it is unavailable", async || {
-            let (status, what) = stage.get(node.address, path).await;
-            assert!(what == What::Unavailable || status == 200, "{path}: {status} {what:?}");
-            status == 503
-        })
-        .await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_killed_database_costs_buyers_a_503_and_no_order() {
-    for strategy in SOLD_BY {
-        let mut stage = Stage::durable(strategy).await;
-        let nodes = [stage.node().await, stage.node().await];
-        let crowd = Crowd::start(&stage, &[nodes[0].address, nodes[1].address]);
-        crowd.orders_after(Instant::now(), 200).await;
-
-        let fault = Instant::now();
-        stage.signal(Server::Postgres, Signal::SIGKILL);
-        crowd.refusals_after(fault).await;
-        the_rest_of_the_api_says_so(&stage, &nodes[0]).await;
-        crowd.refusals_after(fault + OUTAGE).await;
-        stage.restart(Server::Postgres);
-        let mended = Instant::now();
-        crowd.orders_after(mended, 200).await;
-
-        let answers = crowd.go_home().await;
-        figures("PostgreSQL killed", &answers, fault, mended);
-        only(&answers, &[What::Unavailable, in_progress()]);
-        stage.settle(&answers).await;
-        stage.end().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_paused_database_costs_buyers_a_503_and_no_order() {
-    for strategy in SOLD_BY {
-        let stage = Stage::new(strategy).await;
-        let nodes = [stage.node().await, stage.node().await];
-        let crowd = Crowd::start(&stage, &[nodes[0].address, nodes[1].address]);
-        crowd.orders_after(Instant::now(), 200).await;
-
-        let fault = Instant::now();
-        stage.signal(Server::Postgres, Signal::SIGSTOP);
-        crowd.refusals_after(fault).await;
-        the_rest_of_the_api_says_so(&stage, &nodes[0]).await;
-        crowd.refusals_after(fault + OUTAGE).await;
-        stage.signal(Server::Postgres, Signal::SIGCONT);
-        let mended = Instant::now();
-        crowd.orders_after(mended, 200).await;
-
-        let answers = crowd.go_home().await;
-        figures("PostgreSQL paused", &answers, fault, mended);
-        only(&answers, &[What::Unavailable, in_progress()]);
-        stage.settle(&answers).await;
-        stage.end().await;
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_that_a_third_party_ends_cost_nobody_an_order() {
@@ -150,7 +78,7 @@ async fn an_unknown_outcome_is_known_on_asking_again() {
         let row = stage.hold_the_row().await;
         let (told, ()) = tokio::join!(stage.buy(node.address, 2), async {
             stage.waiting_for_the_row(1).await;
-            stage.end_those_waiting_for_the_row().await;
+            end_those_who_wait(&stage.pool).await;
         });
         assert_eq!(told, What::Unavailable);
         row.rollback().await.unwrap();

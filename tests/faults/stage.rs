@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use std::ops::Deref;
 
 use nix::sys::signal::Signal;
-use private_stores::{Home, Plan, Server, Servers};
+use private_stores::{Server, Servers};
 use seckill::purchase::Strategy;
 use sqlx::{Postgres, Transaction};
 
 use super::sale::Sale;
-use crate::purchase::group_commit::WAIT_LONG_FOR_ROWS;
 use testkit::processes::send_with_children;
+use testkit::servers;
+use testkit::shop::held_rows::{WAIT_LONG_FOR_ROWS, waiting};
 use testkit::wait::eventually;
 
 /// The strategies that every fault is tried with.
@@ -39,16 +40,8 @@ impl Stage {
         Self::throwaway(false, strategy).await
     }
 
-    /// On servers that lose nothing.
-    pub async fn durable(strategy: Strategy) -> Self {
-        eprintln!("strategy {strategy}");
-        Self::throwaway(true, strategy).await
-    }
-
     pub async fn throwaway(durable: bool, strategy: Strategy) -> Self {
-        let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable };
-        let started = tokio::task::spawn_blocking(move || Servers::start(&plan));
-        Self::on(started.await.unwrap().unwrap(), strategy).await
+        Self::on(servers::own_of(true, durable).await, strategy).await
     }
 
     pub async fn on(servers: Servers, strategy: Strategy) -> Self {
@@ -98,26 +91,8 @@ impl Stage {
 
     /// Waits until as many purchases are in the database, waiting for the row.
     pub async fn waiting_for_the_row(&self, purchases: i64) {
-        eventually("purchases wait for the row", async || {
-            let waiting: i64 = sqlx::query_scalar(
-                "select count(*) from pg_stat_activity
-                 where application_name like 'seckill%' and wait_event_type = 'Lock'",
-            )
-            .fetch_one(&self.pool)
-            .await
-            .unwrap();
-            waiting >= purchases
-        })
-        .await;
-    }
-
-    /// Ends the sessions of those purchases: they write nothing.
-    pub async fn end_those_waiting_for_the_row(&self) {
-        let end = sqlx::query(
-            "select pg_terminate_backend(pid) from pg_stat_activity
-             where application_name like 'seckill%' and wait_event_type = 'Lock'",
-        );
-        end.execute(&self.pool).await.unwrap();
+        eventually("purchases wait for the row", async || waiting(&self.pool).await >= purchases)
+            .await;
     }
 
     pub fn restart(&mut self, server: Server) {
@@ -127,6 +102,6 @@ impl Stage {
     /// Ends the test's own connections, then the servers.
     pub async fn end(self) {
         self.pool.close().await;
-        tokio::task::spawn_blocking(|| self.servers.stop()).await.unwrap().unwrap();
+        servers::ended(self.servers).await;
     }
 }

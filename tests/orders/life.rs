@@ -16,9 +16,10 @@ use seckill::orders::gateway_work::GatewayWork;
 use seckill::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use seckill::store::payments::PaymentId;
 use serde_json::{Value, json};
-use sqlx::{Connection, PgConnection};
+use sqlx::Connection;
 
 use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::held_rows::waiting;
 use testkit::shop::world::{PRICE, World};
 use testkit::wait::eventually;
 
@@ -269,12 +270,9 @@ async fn more_overdue_orders_than_one_step_takes_are_cancelled_in_the_next_and_a
     let (database, shop) = (till.api.world.database.clone(), till.api.world.shop().await);
     let mut expiry = Expiry::new(database, shop);
     // A session holds the row of the sale whose thousand orders are due first.
-    let mut holder = PgConnection::connect(&till.api.world.database_url).await.unwrap();
-    let hold = format!(
-        "begin; select from seckill_vouchers where voucher_id = {} for update",
-        till.voucher.id
-    );
-    sqlx::raw_sql(sqlx::AssertSqlSafe(hold)).execute(&mut holder).await.unwrap();
+    let hold =
+        format!("select from seckill_vouchers where voucher_id = {} for update", till.voucher.id);
+    let holder = till.api.world.begin(&hold).await;
     assert!(expiry.step().await.is_err());
     assert_eq!(expiry.step().await.unwrap(), (1, 1));
     holder.close().await.unwrap();
@@ -517,22 +515,14 @@ async fn a_gateway_that_is_silent_holds_up_no_other_request() {
 async fn a_row_that_is_held_delays_no_reader() {
     let till = Till::open(10).await;
     let orders = join_all((1..=5).map(|number| till.buy(number))).await;
-    let mut holder = PgConnection::connect(&till.api.world.database_url).await.unwrap();
-    let hold = "begin; select from seckill_vouchers for update";
-    sqlx::raw_sql(hold).execute(&mut holder).await.unwrap();
+    let holder = till.api.world.hold_the_row().await;
     let cancelling = join_all((1..=5).map(|number| {
         let order = &orders[number as usize - 1];
         till.own_step(number, order, "cancellation")
     }));
     let reading = async {
-        eventually("a step waits for the row", async || {
-            let waiting = sqlx::query_scalar::<_, i64>(
-                "select count(*) from pg_stat_activity
-                 where datname = current_database() and wait_event_type = 'Lock'",
-            );
-            waiting.fetch_one(till.api.world.database.pool()).await.unwrap() == 2
-        })
-        .await;
+        let pool = till.api.world.database.pool();
+        eventually("steps wait for the row", async || waiting(pool).await == 2).await;
         join_all((1..=5).map(|number| till.status(number, &orders[number as usize - 1]))).await
     };
     let (refused, read) = tokio::join!(cancelling, reading);
@@ -542,7 +532,7 @@ async fn a_row_that_is_held_delays_no_reader() {
         answer.problem(503, "unavailable");
         assert!(answer.body.get("detail").is_none(), "{answer:?}");
     }
-    sqlx::raw_sql("rollback").execute(&mut holder).await.unwrap();
+    holder.close().await.unwrap();
     till.own_step(1, &orders[0], "cancellation").await.is(200);
 }
 

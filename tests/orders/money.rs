@@ -11,7 +11,7 @@ use seckill::model::{Clock, VoucherId};
 use seckill::orders::winding_up::{WindingUp, WoundUp};
 use seckill::store::cancelled_sales;
 use serde_json::{Value, json};
-use sqlx::{Connection, PgConnection};
+use sqlx::Connection;
 
 use crate::orders::life::{Till, succeeded};
 use testkit::program::Program;
@@ -546,9 +546,8 @@ async fn an_order_that_is_held_keeps_no_other_order_of_a_cancelled_sale_from_its
     let orders = join_all((1..=3).map(|number| till.buy(number))).await;
     let pool = till.api.world.database.pool();
     assert!(cancelled_sales::cancel(pool, till.voucher.id).await.unwrap());
-    let mut holder = PgConnection::connect(&till.api.world.database_url).await.unwrap();
-    let hold = format!("begin; select from orders where id = {} for update", orders[0]);
-    sqlx::raw_sql(sqlx::AssertSqlSafe(hold)).execute(&mut holder).await.unwrap();
+    let hold = format!("select from orders where id = {} for update", orders[0]);
+    let holder = till.api.world.begin(&hold).await;
     let winding_up = WindingUp::new(till.api.world.database.clone());
     assert_eq!(winding_up.step(till.voucher.id).await.unwrap().cancelled, 2);
     assert!(winding_up.step(till.voucher.id).await.is_err());

@@ -18,7 +18,7 @@ use seckill::store::order_steps::{Actor, AdministratorStep};
 use seckill::store::payments::{Money, Notice, NoticeOutcome, Opened, PaymentId, open};
 use seckill::store::refunds::FinishedRefund;
 use seckill::store::vouchers::{self, Changed, StockChange, VoucherChange};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::AssertSqlSafe;
 
 use tokio::task::yield_now;
 
@@ -40,9 +40,6 @@ struct Stage {
 enum First {
     Pay,
     Expire,
-    Cancel,
-    Refund,
-    Redeem,
     FinishRefund,
 }
 
@@ -76,16 +73,13 @@ impl Stage {
                 format!("select apply_payment({voucher}, {order}, 1, 'first', {PRICE})")
             }
             First::Expire => format!("select expire_orders({voucher}, array[{order}])"),
-            First::Cancel => format!("select cancel_order({voucher}, {order}, 1::smallint, 1)"),
-            First::Refund => format!("select refund_order({voucher}, {order}, null)"),
-            First::Redeem => format!("select redeem_order({voucher}, {order}, null)"),
             First::FinishRefund => format!("select finish_refund({voucher}, {order}, 1)"),
         }
     }
 
     /// `first` is done and not committed until `second` waits for it; then what `second` came to.
     async fn behind<T>(&self, first: First, second: impl Future<Output = T>) -> T {
-        behind(&self.world, &self.statement(first), second).await
+        self.world.behind(&self.statement(first), second).await
     }
 
     async fn pay(&self, transaction: &str) -> NoticeOutcome {
@@ -157,33 +151,12 @@ async fn code(shop: &Arc<Purchases>, number: i64, voucher: VoucherId) -> &'stati
     shop.buy(user(number), voucher).await.unwrap().code()
 }
 
-async fn behind<T>(world: &World, first: &str, second: impl Future<Output = T>) -> T {
-    let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
-    let begun = format!("begin; {first}");
-    sqlx::raw_sql(AssertSqlSafe(begun)).execute(&mut holder).await.unwrap();
-    let commit = async {
-        eventually("the second waits for the first", async || {
-            let waiting = sqlx::query_scalar::<_, i64>(
-                "select count(*) from pg_stat_activity
-                 where datname = current_database() and wait_event_type = 'Lock'",
-            );
-            // Not on the holder's connection: a transaction sees this view as it first saw it.
-            waiting.fetch_one(world.database.pool()).await.unwrap() > 0
-        })
-        .await;
-        sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
-    };
-    tokio::join!(second, commit).0
-}
-
 #[tokio::test]
 async fn who_pays_while_the_order_expires_has_it() {
     // The payment is first: the order's row is locked, and the sweep leaves it for the next time.
     let stage = Stage::new(1).await;
     stage.is_late().await;
-    let mut holder = PgConnection::connect(&stage.world.database_url).await.unwrap();
-    let paying = format!("begin; {}", stage.statement(First::Pay));
-    sqlx::raw_sql(AssertSqlSafe(paying)).execute(&mut holder).await.unwrap();
+    let mut holder = stage.world.begin(&stage.statement(First::Pay)).await;
     assert_eq!(stage.expire().await, 0);
     sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
     assert_eq!(stage.expire().await, 0);
@@ -196,38 +169,7 @@ async fn who_pays_while_the_order_expires_has_it() {
 }
 
 #[tokio::test]
-async fn money_for_an_order_that_its_buyer_cancels_goes_back() {
-    let stage = Stage::new(1).await;
-    let refused = stage.behind(First::Pay, stage.cancel()).await;
-    assert_eq!(refused, StepAnswer::Refused(OrderStatus::Paid));
-    stage.ends(OrderStatus::Paid, 0, 0).await;
-    let stage = Stage::new(1).await;
-    assert_eq!(stage.behind(First::Cancel, stage.pay("late")).await, NoticeOutcome::OrderCancelled);
-    stage.ends(OrderStatus::Cancelled, 1, 1).await;
-}
-
-#[tokio::test]
-async fn an_order_that_is_cancelled_twice_comes_back_once() {
-    let stage = Stage::new(1).await;
-    stage.is_late().await;
-    assert_eq!(stage.behind(First::Cancel, stage.expire()).await, 0);
-    stage.ends(OrderStatus::Cancelled, 1, 0).await;
-    let stage = Stage::new(1).await;
-    stage.is_late().await;
-    assert!(matches!(stage.behind(First::Expire, stage.cancel()).await, StepAnswer::Refused(_)));
-    stage.ends(OrderStatus::Cancelled, 1, 0).await;
-}
-
-#[tokio::test]
-async fn of_two_notifications_at_once_one_pays() {
-    let stage = Stage::new(1).await;
-    assert_eq!(stage.behind(First::Pay, stage.pay("first")).await, NoticeOutcome::Repeated);
-    stage.ends(OrderStatus::Paid, 0, 0).await;
-    // The gateway took money twice: the second goes back.
-    let stage = Stage::new(1).await;
-    assert_eq!(stage.behind(First::Pay, stage.pay("second")).await, NoticeOutcome::OrderPaid);
-    stage.ends(OrderStatus::Paid, 0, 1).await;
-    // On two servers at once, many times: the same money is applied once.
+async fn of_twenty_notifications_at_once_one_pays() {
     let stage = Stage::new(1).await;
     let said = join_all((0..20).map(|_| stage.pay("first"))).await;
     assert_eq!(
@@ -236,20 +178,6 @@ async fn of_two_notifications_at_once_one_pays() {
         "{said:?}"
     );
     stage.ends(OrderStatus::Paid, 0, 0).await;
-}
-
-#[tokio::test]
-async fn an_order_is_refunded_or_redeemed_and_not_both() {
-    let stage = Stage::paid().await;
-    let redeeming = stage.administer(AdministratorStep::Redeem);
-    let redeemed = stage.behind(First::Refund, redeeming).await;
-    assert_eq!(redeemed, StepAnswer::Refused(OrderStatus::Refunding));
-    stage.ends(OrderStatus::Refunding, 0, 1).await;
-    let stage = Stage::paid().await;
-    let refunding = stage.administer(AdministratorStep::Refund);
-    let refunded = stage.behind(First::Redeem, refunding).await;
-    assert_eq!(refunded, StepAnswer::Refused(OrderStatus::Used));
-    stage.ends(OrderStatus::Used, 0, 0).await;
 }
 
 /// The money is back, and so is the voucher: its buyer may buy again, and is not refunded twice.
@@ -279,7 +207,7 @@ async fn a_sale_that_changes_sells_by_the_change_or_before_it() {
             "update vouchers set latest_end_time = sale_time() + interval '1 day';
              update seckill_vouchers set {sql}, revision = revision + 1"
         );
-        let late = behind(&stage.world, &change, code(&stage.shop, 2, stage.voucher.id)).await;
+        let late = stage.world.behind(&change, code(&stage.shop, 2, stage.voucher.id)).await;
         assert_eq!(late, told);
         stage.ends(OrderStatus::Unpaid, 1, 0).await;
         // The purchase is first.
@@ -292,7 +220,7 @@ async fn a_sale_that_changes_sells_by_the_change_or_before_it() {
         );
         let pool = stage.world.database.pool();
         let changed = vouchers::change(pool, stage.voucher.id, &change);
-        let changed = behind(&stage.world, &sold, changed).await.unwrap();
+        let changed = stage.world.behind(&sold, changed).await.unwrap();
         assert!(matches!(changed, Changed::Voucher(voucher) if voucher.stock == 0), "{told}");
         eventually("the shop knows of the change", async || {
             code(&stage.shop, 3, stage.voucher.id).await == told
@@ -319,7 +247,7 @@ async fn a_restock_and_the_last_voucher_lose_nothing() {
         );
         sqlx::raw_sql(AssertSqlSafe(place)).execute(stage.world.database.pool()).await.unwrap();
     };
-    behind(&stage.world, restock, buying).await;
+    stage.world.behind(restock, buying).await;
     stage.ends(OrderStatus::Unpaid, 0, 0).await;
     assert_eq!(code(&other, 2, stage.voucher.id).await, "already_bought");
     // The last voucher is sold first.
@@ -329,7 +257,7 @@ async fn a_restock_and_the_last_voucher_lose_nothing() {
         stage.voucher.id
     );
     let restocked = vouchers::change(stage.world.database.pool(), stage.voucher.id, &more);
-    let restocked = behind(&stage.world, &sold, restocked).await.unwrap();
+    let restocked = stage.world.behind(&sold, restocked).await.unwrap();
     assert!(matches!(restocked, Changed::Voucher(voucher) if voucher.stock == 1));
     stage.ends(OrderStatus::Unpaid, 1, 0).await;
 }

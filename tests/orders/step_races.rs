@@ -6,7 +6,7 @@
 #[allow(unused_imports)]
 use crate::worlds::*;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
 use seckill::purchase::audit::Violation;
@@ -47,7 +47,7 @@ impl Step {
                 .into()
         };
         let done = |call: &str| {
-            format!("select case when done then 'done' else 'refused' end from {call}")
+            format!("select case when done then 'done' else 'refused: ' || {STATE} end from {call}")
         };
         vec![match self {
             Self::Pay => return paid("first"),
@@ -107,13 +107,32 @@ impl Step {
 const SCENES: [(&str, &[Step], &[Step]); 5] = {
     use Step::*;
     [
-        ("unpaid", &[Open], &[Pay, Open, Cancel, Expire, Redeem, GatewayRefund]),
+        ("unpaid", &[Open], &[Pay, PayAgain, Open, Cancel, Expire, Redeem, GatewayRefund]),
         ("expired", &[Open, Expire], &[Pay, PayAgain, Fail, BuyAgain, GatewayRefund]),
         ("paid", &[Open, Pay], &[PayAgain, Redeem, Refund, Cancel, GatewayRefund, ChargeBack]),
         ("refunding", &[Open, Pay, Refund], &[Finish, Settle, Redeem, GatewayRefund, ChargeBack]),
         ("used", &[Open, Pay, Redeem], &[Redeem, Refund, GatewayRefund, ChargeBack]),
     ]
 };
+
+/// The state of an order, as a word.
+const STATE: &str =
+    "(array['unpaid', 'paid', 'used', 'cancelled', 'refunding', 'refunded'])[status]";
+
+/// All that comes of some pairs, whichever step is first: what each is told, and then the order's state, the stock, and
+/// the refunds that wait.
+const OUTCOMES: [(&str, &str); 10] = [
+    ("unpaid", "Cancel refused: paid, Pay applied: paid, 1 left, 0 to give back"),
+    ("unpaid", "Cancel done, Pay order_cancelled: cancelled, 2 left, 1 to give back"),
+    ("unpaid", "Cancel done, Expire 0: cancelled, 2 left, 0 to give back"),
+    ("unpaid", "Cancel refused: cancelled, Expire 1: cancelled, 2 left, 0 to give back"),
+    ("unpaid", "Pay applied, Pay repeated: paid, 1 left, 0 to give back"),
+    ("unpaid", "Pay applied, PayAgain order_paid: paid, 1 left, 1 to give back"),
+    ("unpaid", "Pay order_paid, PayAgain applied: paid, 1 left, 1 to give back"),
+    ("paid", "Redeem refused: refunding, Refund done: refunding, 1 left, 1 to give back"),
+    ("paid", "Redeem done, Refund refused: used: used, 1 left, 0 to give back"),
+    ("refunding", "Finish done, Finish repeated: refunded, 2 left, 0 to give back"),
+];
 
 /// Races that are played at once.
 const AT_ONCE: i32 = 4;
@@ -192,6 +211,20 @@ async fn told(connection: &mut PgConnection, step: Step, voucher: i64) -> String
         }
     }
     panic!("{step:?} of voucher {voucher} says nothing")
+}
+
+/// What the order is then, with what the two were told, whichever was first.
+async fn outcome(pool: &PgPool, voucher: i64, steps: [Step; 2], said: &[String; 2]) -> String {
+    let mut told = [0, 1].map(|at| format!("{:?} {}", steps[at], said[at]));
+    told.sort_unstable();
+    let books = format!(
+        "select format('%s, %s left, %s to give back', {STATE}, stock,
+                       (select count(*) from refunds where refunds.voucher_id = $1 and status = 1))
+         from orders join seckill_vouchers using (voucher_id) where voucher_id = $1 and id = 1"
+    );
+    let books = sqlx::query_scalar(AssertSqlSafe(books)).bind(voucher).fetch_one(pool);
+    let books: String = books.await.unwrap();
+    format!("{}: {books}", told.join(", "))
 }
 
 async fn steps_of(pool: &PgPool, voucher: i64) -> Vec<String> {
@@ -282,6 +315,11 @@ impl<'a> Race<'a> {
     }
 }
 
+/// The two steps of an outcome.
+fn pair(outcome: &str) -> Vec<&str> {
+    outcome.splitn(3, ", ").take(2).map(|told| told.split(' ').next().unwrap()).collect()
+}
+
 /// The steps in the log and those that the two claim to have done, alike where each has its row.
 fn compare<'a>(steps: [Step; 2], said: &[String; 2], log: &'a [String]) -> [Vec<&'a str>; 2] {
     let told = steps.iter().zip(said);
@@ -322,6 +360,7 @@ async fn two_steps_that_meet_between_any_two_statements_keep_the_books() {
         }
     }
     let (to_play, played) = (RefCell::new(to_play), RefCell::new(BTreeMap::new()));
+    let outcomes = RefCell::new(BTreeSet::new());
     let play = async |number: i32| {
         let mut race = Race::new(&world, number).await;
         loop {
@@ -332,6 +371,8 @@ async fn two_steps_that_meet_between_any_two_statements_keep_the_books() {
             let Some(said) = race.run(voucher, steps, &point).await else { continue };
             let name =
                 format!("{scene}: {:?} stops at {point}, {:?}, told {said:?}", steps[0], steps[1]);
+            let came = outcome(world.database.pool(), voucher, steps, &said).await;
+            outcomes.borrow_mut().insert((scene, came));
             let log = steps_of(world.database.pool(), voucher).await;
             let [logged, claimed] = compare(steps, &said, &log[logged_before..]);
             assert_eq!(logged, claimed, "{name}");
@@ -342,6 +383,15 @@ async fn two_steps_that_meet_between_any_two_statements_keep_the_books() {
     let played = played.into_inner();
     println!("{} races", played.len());
     assert!(played.len() > 500, "{} races were played", played.len());
+    let outcomes = outcomes.into_inner();
+    for (scene, outcome) in OUTCOMES {
+        assert!(outcomes.contains(&(scene, outcome.to_owned())), "{outcome}: {outcomes:#?}");
+    }
+    for (scene, outcome) in &outcomes {
+        let mut known = OUTCOMES.iter().filter(|(at, it)| at == scene && pair(it) == pair(outcome));
+        let is_other = known.clone().next().is_some() && !known.any(|(_, it)| it == outcome);
+        assert!(!is_other, "{scene}: {outcome}");
+    }
     for audit in seckill::purchase::audit::run(world.database.pool(), None).await.unwrap() {
         // Money that goes back twice is the gateway's doing, and the audit says so; nothing else may be wrong.
         let is_twice = |violation: &&Violation| violation.what.contains("went back twice");

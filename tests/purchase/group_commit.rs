@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use futures_util::poll;
 use seckill::model::{Outcome, UserId, VoucherId};
 use seckill::purchase::{PurchaseError, Purchases, Strategy};
-use sqlx::{Connection, PgConnection};
+use sqlx::Connection;
 use tokio::task::JoinSet;
 
 use crate::purchase::group_commit_faults::nothing_was_done;
@@ -23,10 +23,6 @@ pub const GROUPS: [Strategy; 2] = [Strategy::GroupCommit, Strategy::GroupCommitU
 
 pub type Answer = Result<Outcome, PurchaseError>;
 
-/// See [`World::wait_long_for_rows`].
-pub const WAIT_LONG_FOR_ROWS: &str = "alter function
-    sell(bigint, bigint[], bigint[], timestamptz[]) set lock_timeout = '10s'";
-
 #[easy_ext::ext(GroupCommitWorld)]
 pub impl World {
     /// By how many transactions the orders of `voucher` were written.
@@ -36,41 +32,6 @@ pub impl World {
             .fetch_one(self.database.pool())
             .await
             .unwrap()
-    }
-
-    /// From now on an order waits for its voucher's row for as long as its buyers wait, and not for
-    /// less: on a busy machine a test may hold the row for longer than it means to.
-    async fn wait_long_for_rows(&self) {
-        sqlx::raw_sql(WAIT_LONG_FOR_ROWS).execute(self.database.pool()).await.unwrap();
-    }
-
-    /// Locks the voucher's row: its orders wait in the database until the connection is closed.
-    async fn hold_the_row(&self) -> PgConnection {
-        self.begin("select from seckill_vouchers for update").await
-    }
-
-    /// Runs `statement`, and leaves its transaction open.
-    async fn begin(&self, statement: &str) -> PgConnection {
-        let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
-        let statement = sqlx::AssertSqlSafe(format!("begin; {statement}"));
-        sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
-        connection
-    }
-
-    /// Until a purchase waits for the row.
-    async fn until_one_waits(&self) {
-        eventually("a purchase waits for the row", async || {
-            let waiting: i64 = sqlx::query_scalar(
-                "select count(*) from pg_stat_activity
-                 where datname = current_database() and application_name = 'seckill'
-                   and wait_event_type = 'Lock'",
-            )
-            .fetch_one(self.database.pool())
-            .await
-            .unwrap();
-            waiting > 0
-        })
-        .await;
     }
 }
 

@@ -13,9 +13,10 @@ use seckill::model::{Clock, Outcome, VoucherId};
 use seckill::purchase::{PurchaseError, Purchases, PurchasesOptions};
 use seckill::store::StoreError;
 use seckill::store::{Database, orders};
-use sqlx::{Connection, PgConnection};
+use sqlx::Connection;
 
 use crate::purchase::group_commit::{Answer, GROUPS, buyers};
+use testkit::shop::held_rows::end_those_who_wait;
 use testkit::shop::world::{World, each_of, each_strategy, user};
 use testkit::wait::{eventually, must};
 
@@ -65,7 +66,7 @@ pub impl World {
 
 /// The first purchase waits in the database and the others behind it, when `break_it` is called;
 /// then the first gets on.
-async fn cut(world: &World, break_it: impl FnOnce(&Linked)) -> Vec<(i64, Answer)> {
+async fn cut(world: &World, break_it: impl AsyncFnOnce(&Linked)) -> Vec<(i64, Answer)> {
     world.users(31).await;
     let voucher = world.voucher(100).await.id;
     let linked = world.linked_shop().await;
@@ -88,7 +89,7 @@ async fn cut(world: &World, break_it: impl FnOnce(&Linked)) -> Vec<(i64, Answer)
                 .await;
         }
     }
-    break_it(&linked);
+    break_it(&linked).await;
     row.close().await.unwrap();
     let mut answers = Vec::new();
     for told in told {
@@ -119,54 +120,21 @@ pub impl World {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_commit_whose_answer_is_lost_is_found_and_told() {
-    each_of(GROUPS, async |world| {
-        // The first answer is that of the purchase before the batch.
-        let told = cut(&world, |linked| linked.database.break_after(1, Fault::LoseAnswer)).await;
-        world.settled(told).await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_batch_that_never_arrived_is_sent_again() {
-    each_of(GROUPS, async |world| {
-        let told = cut(&world, |linked| linked.database.break_by(Fault::LoseRequest)).await;
-        world.settled(told).await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_single_order_whose_answer_is_lost_is_found_and_told() {
-    each_of(GROUPS, async |world| {
-        let told = cut(&world, |linked| linked.database.break_by(Fault::LoseAnswer)).await;
-        world.settled(told).await;
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_session_that_is_ended_in_the_batch_costs_nobody_an_order() {
-    each_of(GROUPS, async |world| {
-        world.users(20).await;
-        let voucher = world.voucher(100).await.id;
-        let shop = world.shop().await;
-        shop.sale(voucher).await.unwrap();
-        world.wait_long_for_rows().await;
-        let row = world.hold_the_row().await;
-        let tasks = buyers(&shop, voucher, 1, 20);
-        world.until_one_waits().await;
-        let end = sqlx::query(
-            "select pg_terminate_backend(pid) from pg_stat_activity
-             where datname = current_database() and wait_event_type = 'Lock'",
-        );
-        let mut third_party = PgConnection::connect(&world.database_url).await.unwrap();
-        end.execute(&mut third_party).await.unwrap();
-        row.close().await.unwrap();
-        world.all_bought(tasks.join_all().await).await;
-    })
-    .await;
+async fn a_commit_that_is_lost_on_its_way_there_or_back_is_found_and_told() {
+    for lost in ["answer of the batch", "answer of a single order", "batch", "session"] {
+        println!("lost: {lost}");
+        each_of(GROUPS, async |world| {
+            let told = cut(&world, async |linked| match lost {
+                // The first answer is that of the purchase before the batch.
+                "answer of the batch" => linked.database.break_after(1, Fault::LoseAnswer),
+                "answer of a single order" => linked.database.break_by(Fault::LoseAnswer),
+                "batch" => linked.database.break_by(Fault::LoseRequest),
+                _ => end_those_who_wait(world.database.pool()).await,
+            });
+            world.settled(told.await).await;
+        })
+        .await;
+    }
 }
 
 /// Its members hear that nobody knows; the next attempt goes over another connection and settles it.
@@ -216,7 +184,7 @@ async fn a_connection_that_went_deaf_is_given_up_and_asking_again_settles_the_ou
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_database_that_is_away_costs_a_503_and_no_order() {
     each_of(GROUPS, async |world| {
-        let told = cut(&world, |linked| linked.database.break_by(Fault::Down)).await;
+        let told = cut(&world, async |linked| linked.database.break_by(Fault::Down)).await;
         let mut doubtful = 0;
         for (number, answer) in told {
             match answer {
@@ -248,7 +216,7 @@ async fn a_database_that_is_away_costs_a_503_and_no_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_redis_that_goes_away_before_the_ids_costs_a_503_and_no_order() {
     let world = World { strategy: GROUPS[1], ..World::new().await };
-    let mut told = cut(&world, |linked| linked.redis.break_by(Fault::Down)).await;
+    let mut told = cut(&world, async |linked| linked.redis.break_by(Fault::Down)).await;
     let (_, first) = told.remove(0);
     assert_eq!(first.unwrap().code(), "ordered", "it had all it needed");
     let (ordered, late): (Vec<_>, Vec<_>) = told.into_iter().partition(|(_, told)| told.is_ok());
@@ -266,7 +234,7 @@ async fn a_redis_that_goes_away_before_the_ids_costs_a_503_and_no_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_redis_that_goes_away_costs_nobody_the_order_who_waits_for_the_batch() {
     let world = World { strategy: GROUPS[0], ..World::new().await };
-    let mut told = cut(&world, |linked| linked.redis.break_by(Fault::Down)).await;
+    let mut told = cut(&world, async |linked| linked.redis.break_by(Fault::Down)).await;
     nothing_was_done(told.pop().unwrap());
     let (ordered, late): (Vec<_>, Vec<_>) = told.into_iter().partition(|(_, told)| told.is_ok());
     late.into_iter().for_each(nothing_was_done);

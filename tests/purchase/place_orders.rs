@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use seckill::model::{Order, OrderId, VoucherId};
 use seckill::store::{Database, NewOrder, OrderWriter, Placement, StoreError, orders};
 
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 
 use testkit::shop::world::{World, midnight, user};
@@ -312,37 +312,18 @@ async fn what_was_committed_while_a_batch_waited_counts() {
         // One is left for two of whom one has bought, or enough for both.
         let buy = "update seckill_vouchers set stock = stock - 1;
                    insert into orders (id, user_id, voucher_id) values (90, 1, 1)";
-        let holder = world.begin(buy).await;
+        world.wait_long_for_rows().await;
         let all = new_orders(1, &[1, 2]);
-        assert_eq!(world.behind(holder, voucher, &all).await, [has(90), ORDERED]);
+        assert_eq!(world.behind(buy, world.place(voucher, &all)).await, [has(90), ORDERED]);
 
         // What was too little for all is enough.
         let restock = "update seckill_vouchers
                        set stock = stock + 2, initial_stock = initial_stock + 2";
-        let holder = world.begin(restock).await;
         let all = new_orders(11, &[3, 4]);
-        assert_eq!(world.behind(holder, voucher, &all).await, [ORDERED; 2]);
+        assert_eq!(world.behind(restock, world.place(voucher, &all)).await, [ORDERED; 2]);
         let audit = world.audit().await;
         let left = i64::from(stock) - 2;
         assert!(audit.holds && audit.stock == left && audit.orders == 4, "{audit:?}");
-    }
-}
-
-#[easy_ext::ext(PlaceOrdersWorld2)]
-pub impl World {
-    /// What becomes of `orders`, which wait for a row, when `holder` has committed.
-    async fn behind(
-        &self,
-        mut holder: PgConnection,
-        voucher: VoucherId,
-        orders: &[NewOrder],
-    ) -> Vec<Placement> {
-        self.wait_long_for_rows().await;
-        let commit = async {
-            self.until_one_waits().await;
-            sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
-        };
-        tokio::join!(self.place(voucher, orders), commit).0
     }
 }
 
@@ -370,8 +351,7 @@ async fn orders_that_another_session_holds_cost_nobody_else_a_purchase() {
         world.users(40).await;
         let voucher = world.voucher(60).await.id;
         assert_eq!(world.place(voucher, &new_orders(901, &[1, 2])).await, [ORDERED; 2]);
-        let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
-        holder.execute(AssertSqlSafe(format!("begin; {held}"))).await.unwrap();
+        let holder = world.begin(held).await;
         let all: Vec<i64> = (3..20).chain([1]).chain(20..=40).chain([2]).collect();
         let placed = world.place(voucher, &new_orders(1, &all)).await;
         for (user, placed) in all.into_iter().zip(placed) {

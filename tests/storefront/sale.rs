@@ -6,9 +6,8 @@ use seckill::http::event_hub::StreamLimits;
 use seckill::model::{Voucher, VoucherId};
 use seckill::store::vouchers::NewVoucher;
 use serde_json::json;
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::Connection;
 
-use crate::purchase::group_commit::GroupCommitWorld;
 use testkit::shop::api_client::Api;
 use testkit::shop::web_driver::{Browser, DESKTOP, ENTER, PHONE, TAB};
 use testkit::shop::world::{World, midnight};
@@ -43,13 +42,6 @@ pub async fn visited_at(address: &str, api: &Api, user: i64) -> Browser {
     }
     browser.until_shown(".card").await;
     browser
-}
-
-/// Another session that holds the voucher's row: no order can be written.
-async fn holding_the_row(world: &World) -> PgConnection {
-    let mut holder = PgConnection::connect(&world.database_url).await.unwrap();
-    holder.execute("begin; select from seckill_vouchers for update").await.unwrap();
-    holder
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -228,7 +220,7 @@ async fn the_countdown_ends_by_itself_and_the_server_has_the_last_word() {
 async fn a_busy_server_is_asked_again_and_sells_when_it_can() {
     let (api, _) = shop(World::new().await).await;
     let browser = visited(&api, 1).await;
-    let holder = holding_the_row(&api.world).await;
+    let holder = api.world.hold_the_row().await;
     browser.click(BUY).await;
     browser.until_text(MESSAGE, "The service is unavailable for a moment Next try in").await;
     browser.until_text(BUY, "Buying").await;
@@ -242,7 +234,7 @@ async fn a_busy_server_is_asked_again_and_sells_when_it_can() {
 async fn after_a_few_tries_the_page_gives_up_and_leaves_the_rest_to_the_buyer() {
     let (api, _) = shop(World::new().await).await;
     let browser = visited(&api, 1).await;
-    let holder = holding_the_row(&api.world).await;
+    let holder = api.world.hold_the_row().await;
     browser.click(BUY).await;
     browser.until_text(MESSAGE, "(4 of 4)").await;
     browser.until_text(MESSAGE, "Try again in a moment.").await;
@@ -258,17 +250,12 @@ async fn a_lost_connection_is_followed_by_the_order_that_was_placed() {
     let network = Proxy::before(&api.address.to_string()).await.unwrap();
     let browser = visited_at(&network.address(), &api, 1).await;
     api.world.wait_long_for_rows().await;
-    let mut holder = holding_the_row(&api.world).await;
+    let holder = api.world.hold_the_row().await;
     browser.click(BUY).await;
     let pool = api.world.database.pool();
-    let waits = async || {
-        let waiting = "select count(*) from pg_stat_activity
-            where datname = current_database() and wait_event_type = 'Lock'";
-        sqlx::query_scalar::<_, i64>(waiting).fetch_one(pool).await.unwrap() > 0
-    };
-    eventually("the purchase waits for the row", waits).await;
+    api.world.until_one_waits().await;
     network.break_by(Fault::Down);
-    holder.execute("rollback").await.unwrap();
+    holder.close().await.unwrap();
     browser.until_text(MESSAGE, "The connection was lost").await;
     let is_placed = async || {
         let orders = sqlx::query_scalar::<_, i64>("select count(*) from orders");

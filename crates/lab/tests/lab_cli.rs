@@ -1,10 +1,11 @@
 //! `seckill lab`, the binary: what it says, how it ends, and what it leaves behind.
 
+use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use ladder::RUNGS;
 use nix::sys::signal::Signal;
-use private_stores::{Home, Plan, Server, Servers};
+use private_stores::{Server, Servers};
 use serde_json::Value;
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -12,35 +13,9 @@ use tokio::process::{Child, Command};
 
 use testkit::processes::{DEADLINE, descendants_of, is_alive, send};
 use testkit::program::{Program, Ran};
+use testkit::servers;
 use testkit::shop::world::World;
 use testkit::wait::eventually;
-
-#[tokio::test]
-async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 18] = [
-        (&["replay", "r99"], "there is no \"r99\"; there is: r01_naive, r02_row_lock"),
-        (&["replay", "r07"], "there is no \"r07\"; there is: "),
-        (&["replay", "r01", "lost"], "there is no \"lost\"; there is: last_one, herd"),
-        (&["replay", "r01", "early_release"], "early_release makes no sense on r01_naive: it "),
-        (&["replay", "r01", "--lang", "fr"], "the languages are en and zh"),
-        (&["replay", "r01", "herd", "now"], "unexpected argument 'now'"),
-        (&["all", "r01", "r99"], "there is no \"r99\""),
-        (&["all", "--users", "0"], "--users"),
-        (&["all", "--stock", "none"], "--stock"),
-        (&["rush", "r01", "--users", "500001"], "--users"),
-        (&["rush", "r01", "--seconds", "0"], "--seconds"),
-        (&["rush", "r01", "--seconds", "121"], "--seconds"),
-        (&["all", "--json", "/no/such/place/x.json"], "'--json <FILE>': it cannot be written: "),
-        (&["rush", "--json", "/no/such/place/x.json"], "it cannot be written: "),
-        (&["explore", "lock", "--json", "/"], "it cannot be written: "),
-        (&["all", "--html", "/"], "'--html <FILE>': it cannot be written: "),
-        (&["all", "--json", "-", "--html", "-"], "--json and --html both name -"),
-        (&["list", "r99"], "there is no \"r99\""),
-    ];
-    for (arguments, words) in wrong {
-        Program::alone().run(&[&["lab"], arguments].concat()).await.refused(2, words);
-    }
-}
 
 #[tokio::test]
 async fn stores_that_are_away_are_told_in_a_sentence() {
@@ -122,12 +97,6 @@ async fn all_of_a_rung_as_text_as_json_and_as_a_page() {
     assert!(ran.stderr.lines().last().unwrap().starts_with("AS CLAIMED: "), "{ran:?}");
 }
 
-/// Servers of a test's own: what is on them is what the test put there, and the lab.
-async fn servers() -> Servers {
-    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
-    tokio::task::spawn_blocking(move || Servers::start(&plan)).await.unwrap().unwrap()
-}
-
 fn on(servers: &Servers) -> Program {
     Program::alone()
         .with("DATABASE_URL", servers.database_url().unwrap())
@@ -167,7 +136,7 @@ const SABOTAGE: &str = "
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cell_that_comes_out_otherwise_is_named_and_is_an_exit_status() {
-    let servers = servers().await;
+    let servers = servers::own().await;
     let mut template = url::Url::parse(servers.database_url().unwrap()).unwrap();
     template.set_path("template1");
     let mut template = PgConnection::connect(template.as_str()).await.unwrap();
@@ -190,49 +159,74 @@ async fn a_cell_that_comes_out_otherwise_is_named_and_is_an_exit_status() {
     let named = "r02_row_lock last_one: no_oversell breaks, NOT as claimed: it claims to hold (voucher 1: 2 orders for a stock of 1";
     assert!(ran.stdout.contains(named), "{ran:?}");
     assert_eq!(left_on(&servers).await.0, 0);
-    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+    servers::ended(servers).await;
 }
 
-/// The lab on the rung whose dead holder leaves a lock for ever, when that has happened.
-async fn with_a_lock_left(servers: &Servers) -> Child {
-    let mut command: Command = on(servers).command(&["lab", "all", "r08a", "r09"]);
+/// The lab that does this, once it has said a line that begins so and has started so many processes.
+async fn in_the_middle(
+    servers: &Servers,
+    arguments: &[&str],
+    begins: &str,
+    processes: usize,
+) -> (Child, BTreeSet<u32>) {
+    let mut command: Command = on(servers).command(arguments);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     while let Some(line) = lines.next_line().await.unwrap() {
-        if line.starts_with("r08a_setnx holder_dies") {
+        if line.starts_with(begins) {
             break;
         }
     }
     // Reads on, so that nobody is ended by a pipe without a reader.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    let (pid, mut started) = (child.id().unwrap(), BTreeSet::new());
+    eventually("all that it starts is there", async || {
+        started.extend(descendants_of(pid));
+        started.len() >= processes
+    })
+    .await;
     assert!(child.try_wait().unwrap().is_none(), "the lab was over too soon");
-    child
+    (child, started)
 }
 
+/// On the rung whose dead holder leaves a lock for ever, when that has happened.
+const WITH_A_LOCK_LEFT: (&[&str], &str) =
+    (&["lab", "all", "r08a", "r09"], "r08a_setnx holder_dies");
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lab_that_is_interrupted_leaves_nothing_behind() {
-    let servers = servers().await;
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        let mut child = with_a_lock_left(&servers).await;
+async fn a_lab_that_is_interrupted_leaves_no_process_no_database_and_no_key() {
+    let servers = servers::own().await;
+    let (all, lock_left) = WITH_A_LOCK_LEFT;
+    // A rush of more than is over soon has two nodes and a crowd; r15 has lock servers of its own, too.
+    let r02 = ["lab", "rush", "r02_row_lock", "--users", "20000"];
+    let r15 = ["lab", "rush", "r15_redlock", "--users", "20000"];
+    for (arguments, begins, processes, signal) in [
+        (all, lock_left, 0, Signal::SIGINT),
+        (all, lock_left, 0, Signal::SIGTERM),
+        (&r02, "r02_row_lock: ", 3, Signal::SIGINT),
+        (&r15, "r15_redlock: ", 6, Signal::SIGTERM),
+    ] {
+        let (mut child, started) = in_the_middle(&servers, arguments, begins, processes).await;
         let (databases, keys) = left_on(&servers).await;
-        assert!(databases == 2 && keys > 0, "{databases} databases and {keys} keys");
-        let started = descendants_of(child.id().unwrap());
+        assert_eq!(databases, 2, "{arguments:?}");
+        assert!(arguments != all || keys > 0, "the lock is left");
         send(child.id().unwrap(), signal);
         let ended = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
-        assert_eq!(ended.code(), Some(130));
+        assert_eq!(ended.code(), Some(130), "{arguments:?}");
         eventually("all that it started is gone", async || {
             !started.iter().any(|pid| is_alive(*pid))
         })
         .await;
-        assert_eq!(left_on(&servers).await, (0, 0), "{signal}");
+        assert_eq!(left_on(&servers).await, (0, 0), "{arguments:?} {signal}");
     }
-    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+    servers::ended(servers).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_interrupt_is_the_end() {
-    let servers = servers().await;
-    let mut child = with_a_lock_left(&servers).await;
+    let servers = servers::own().await;
+    let (all, lock_left) = WITH_A_LOCK_LEFT;
+    let (mut child, _) = in_the_middle(&servers, all, lock_left, 0).await;
     // Nobody can be told to drop anything now.
     let postgres = servers.pid(Server::Postgres).unwrap();
     send(postgres, Signal::SIGSTOP);
@@ -243,13 +237,13 @@ async fn a_second_interrupt_is_the_end() {
     let ended = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
     assert_eq!(ended.code(), Some(130));
     send(postgres, Signal::SIGCONT);
-    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+    servers::ended(servers).await;
 }
 
 /// A lab whose reader goes away ends as it should, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lab_that_nobody_reads_leaves_nothing_behind() {
-    let servers = servers().await;
+    let servers = servers::own().await;
     let mut command = on(&servers).command(&["lab", "replay", "r01"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -257,5 +251,5 @@ async fn a_lab_that_nobody_reads_leaves_nothing_behind() {
     let ran = Ran::from(output);
     assert_eq!((ran.status, ran.stderr.contains("standard output")), (141, false), "{ran:?}");
     assert_eq!(left_on(&servers).await, (0, 0));
-    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+    servers::ended(servers).await;
 }

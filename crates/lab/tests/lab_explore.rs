@@ -12,39 +12,6 @@ use crate::lab_replays::lab;
 use testkit::program::Program;
 use testkit::shop::world::World;
 
-#[tokio::test]
-async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 18] = [
-        (&["explore"], "required"),
-        (&["explore", "r99"], "there is no \"r99\"; there is: r01_naive"),
-        (&["explore", "r01", "--actors", "4"], "--actors"),
-        (&["explore", "r01", "--nodes", "0"], "--nodes"),
-        (&["explore", "r01", "--from", "nowhere"], "there is no \"nowhere\"; there is: last_one"),
-        (&["explore", "r01", "--faults", "fire"], "there is no \"fire\"; there is: lease, kill"),
-        (&["explore", "r01", "--max-schedules", "0"], "--max-schedules"),
-        (
-            &["explore", "r13d", "--actors", "3"],
-            "r13d_redisson_lock is not explored: it lets several",
-        ),
-        (&["explore", "r22", "--actors", "3"], "r22_stream_done_right is not explored: it has a"),
-        (&["explore", "--all", "--actors", "3"], "cannot be used with"),
-        (&["explore", "r01", "--json", "/"], "cannot write /"),
-        (&["replay", "r01", "--schedule", "A1 A3"], "A3 is out of place"),
-        (&["replay", "r01", "--schedule", "A1 K:A"], "kill makes no sense on r01_naive"),
-        (&["replay", "r01", "--schedule", "A1 W1"], "W is a consumer, and r01_naive has none"),
-        (&["replay", "--schedule", "A1"], "required"),
-        (&["explore", "r01", "--from", "unpaid"], "r01_naive is not explored from unpaid"),
-        (
-            &["replay", "r01", "--from", "unpaid", "--schedule", "A1"],
-            "r01_naive has no orders that have to be paid",
-        ),
-        (&["replay", "r24", "--schedule", "A1 T1"], "T ends an order that is not paid"),
-    ];
-    for (arguments, words) in wrong {
-        Program::alone().run(&[&["lab"], arguments].concat()).await.refused(2, words);
-    }
-}
-
 /// Two buyers, at most one preemption a schedule: enough for every break, and for a test.
 async fn explored(lab: &Lab, rung: &'static Rung) -> Vec<Exploration> {
     let limits = ExploreLimits { bound: Some(1), max_schedules: 1000 };

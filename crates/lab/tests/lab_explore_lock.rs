@@ -7,23 +7,6 @@ use crate::lab_replays::lab;
 use testkit::program::Program;
 use testkit::shop::world::World;
 
-#[tokio::test]
-async fn what_makes_no_sense_for_the_lock_is_refused() {
-    let wrong: [(&[&str], &str); 5] = [
-        (&["lock", "r05a"], "`lock` is explored without another name"),
-        (&["lock", "--nodes", "2"], "`lock` is explored without --nodes"),
-        (&["lock", "--faults", "kill"], "`lock` is explored without --faults"),
-        (
-            &["lock", "--without", "luck"],
-            "there is no \"luck\"; there is: owner_check, grant_record",
-        ),
-        (&["r05a", "--without", "owner_check"], "--without is for `lock` only"),
-    ];
-    for (arguments, words) in wrong {
-        Program::alone().run(&[&["lab", "explore"], arguments].concat()).await.refused(2, words);
-    }
-}
-
 /// Two clients, at most two preemptions a schedule: enough for every break, and for a test. The
 /// second look is left out by the test of the command.
 #[tokio::test(flavor = "multi_thread")]

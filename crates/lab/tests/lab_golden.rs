@@ -8,7 +8,7 @@ use seckill::http::Language;
 use seckill_lab::replay;
 use serde_json::{Value, json};
 use testkit::golden::{answered, assert_answered};
-use testkit::program::Program;
+use testkit::program::ran;
 use testkit::shop::private_server::PrivateServer;
 use testkit::shop::world::World;
 
@@ -61,21 +61,9 @@ async fn the_json_and_the_words_of_replays_are_those_of_the_release_before() {
     }
 }
 
-/// Runs a line of a shell: variables, and a command of `seckill`.
-async fn exit_status(line: &str) -> String {
-    let mut words = line.split_whitespace().peekable();
-    let mut program = Program::alone();
-    while let Some((name, value)) = words.peek().and_then(|word| word.split_once('=')) {
-        program = program.with(name, value);
-        words.next();
-    }
-    assert_eq!(words.next(), Some("seckill"));
-    program.run(&words.collect::<Vec<_>>()).await.status.to_string()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_ends_with_the_status_of_the_release_before() {
-    assert_answered("exit statuses", async |line| exit_status(line).await).await;
+    assert_answered("exit statuses", async |line| ran(line).await.status.to_string()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

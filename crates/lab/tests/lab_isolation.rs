@@ -7,7 +7,7 @@ use std::time::Duration;
 use faults::MariaDbNode;
 use ladder::Tables;
 use nix::sys::signal::Signal;
-use private_stores::{Home, Plan, Servers};
+use private_stores::Servers;
 use seckill_lab::isolation::{
     CASES, DatabaseKind, IsolationCell, IsolationClaim, IsolationLevel, IsolationServer, play_cell,
 };
@@ -145,22 +145,6 @@ async fn a_server_that_sleeps_or_is_gone_is_unknown_and_nobody_waits_for_ever() 
     assert!(gone.witness.unwrap().starts_with("MariaDB does not answer: "));
 }
 
-#[tokio::test]
-async fn arguments_of_isolation_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 6] = [
-        (&["r99"], "there is no \"r99\"; there is: r01_last_one, r02_last_one"),
-        (&["r01", "nothing"], "there is no \"nothing\"; there is: "),
-        (&["--server", "oracle"], "invalid value 'oracle'"),
-        (&["--level", "read-uncommitted"], "invalid value 'read-uncommitted'"),
-        (&["cas_snapshot_checked", "--server", "postgres"], "makes sense on that server"),
-        (&["--json", "/no/such/place/x.json"], "it cannot be written: "),
-    ];
-    for (arguments, words) in wrong {
-        let arguments = [&["lab", "isolation"], arguments].concat();
-        Program::alone().run(&arguments).await.refused(2, words);
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn named_cells_are_told_with_their_timelines_and_all_of_them_as_json() {
     let program = Program::on(&world::World::new().await);
@@ -204,9 +188,7 @@ const SABOTAGE: [&str; 2] = [
 ];
 
 async fn sabotaged(body: &str) -> Servers {
-    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
-    let servers =
-        tokio::task::spawn_blocking(move || Servers::start(&plan)).await.unwrap().unwrap();
+    let servers = testkit::servers::own().await;
     let mut template = url::Url::parse(servers.database_url().unwrap()).unwrap();
     template.set_path("template1");
     let mut template = PgConnection::connect(template.as_str()).await.unwrap();

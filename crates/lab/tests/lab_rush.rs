@@ -1,20 +1,11 @@
-//! `seckill lab rush`: the crowd, the verdict on it, and what is left behind.
-
-use std::collections::BTreeSet;
-use std::process::Stdio;
+//! `seckill lab rush`: the crowd, and the verdict on it.
 
 use ladder::{self, Invariant};
-use nix::sys::signal::Signal;
-use private_stores::{Home, Plan, Servers};
-use redisson_lock::connection::Redis;
 use seckill_lab::{RushOptions, RushReport, World as Lab, rush_seeded};
 use serde_json::Value;
-use sqlx::PgPool;
-use tokio::io::{AsyncBufReadExt, BufReader};
 
-use testkit::processes::{DEADLINE, descendants_of, is_alive, place, seckill, send};
+use testkit::processes::{place, seckill};
 use testkit::shop::world::World;
-use testkit::wait::eventually;
 
 const TERMS: RushOptions = RushOptions { users: 400, attempts: None, stock: 40, seconds: None };
 
@@ -175,17 +166,6 @@ fn on(world: &World, arguments: &[&str]) -> tokio::process::Command {
     command
 }
 
-/// The lab's databases and keys on servers that nobody else uses.
-async fn left(database: &PgPool, redis: &Redis) -> (usize, usize) {
-    let databases: Vec<String> =
-        sqlx::query_scalar("select datname from pg_database where datname ~ '^seckill_lab'")
-            .fetch_all(database)
-            .await
-            .unwrap();
-    let keys: Vec<String> = redis.query(redis::cmd("KEYS").arg("*")).await.unwrap();
-    (databases.len(), keys.len())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_prints_a_table_and_writes_json_and_drops_its_databases() {
     let world = World::new().await;
@@ -215,50 +195,4 @@ async fn the_command_prints_a_table_and_writes_json_and_drops_its_databases() {
     }
     let unknown = on(&world, &["lab", "rush", "r99"]).output().await.unwrap();
     assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_rush_leaves_no_process_no_database_and_no_key() {
-    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
-    let started = tokio::task::spawn_blocking(move || Servers::start(&plan));
-    let servers = started.await.unwrap().unwrap();
-    let urls = (servers.database_url().unwrap(), servers.redis_url().unwrap());
-    let (database, redis) = (PgPool::connect(urls.0).await.unwrap(), Redis::new(urls.1).unwrap());
-    // The second has lock servers of its own.
-    for (signal, rung) in [(Signal::SIGINT, "r02_row_lock"), (Signal::SIGTERM, "r15_redlock")] {
-        // More than is over soon.
-        let mut child = seckill(&["lab", "rush", rung, "--users", "20000"])
-            .env("DATABASE_URL", urls.0)
-            .env("REDIS_URL", urls.1)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let pid = child.id().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let begins = format!("{rung}: ");
-        while let Some(line) = lines.next_line().await.unwrap() {
-            if line.starts_with(&begins) {
-                break;
-            }
-        }
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        let mut started = BTreeSet::new();
-        eventually("two nodes and the crowd run", async || {
-            started.extend(descendants_of(pid));
-            started.len() >= if rung == "r15_redlock" { 6 } else { 3 }
-        })
-        .await;
-        assert_eq!(left(&database, &redis).await.0, 2);
-        send(pid, signal);
-        let ended = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
-        assert_eq!(ended.code(), Some(130), "{signal}");
-        assert_eq!(left(&database, &redis).await, (0, 0), "{signal}");
-        eventually("all that it started is gone", async || {
-            started.iter().all(|pid| !is_alive(*pid))
-        })
-        .await;
-    }
-    database.close().await;
-    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
 }

@@ -5,12 +5,13 @@ use std::process::{ExitStatus, Stdio};
 use nix::sys::signal::Signal;
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, PgConnection, PgPool};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdin, Command};
 
 use testkit::processes::{DEADLINE, descendants_of, is_alive, living_in, place, seckill};
+use testkit::shop::held_rows::waiting;
 use testkit::shop::world::World;
 use testkit::wait::eventually;
 
@@ -349,20 +350,10 @@ async fn half_way(serving: &Serving, voucher: &str, held: &mut PgConnection) -> 
     let head = "HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n";
     let request = format!("POST /lab/r02/vouchers/{voucher}/orders {head}");
     stream.write_all(request.as_bytes()).await.unwrap();
-    // A connection of its own: within a transaction PostgreSQL tells the same again and again.
-    let mut looks = PgConnection::connect(serving.database("_bare")).await.unwrap();
-    eventually("the purchase is half-way", async || {
-        let waiting: i64 = sqlx::query_scalar(
-            "select count(*) from pg_stat_activity
-             where datname = current_database() and wait_event_type = 'Lock'",
-        )
-        .fetch_one(&mut looks)
-        .await
-        .unwrap();
-        waiting == 1
-    })
-    .await;
-    looks.close().await.unwrap();
+    // On a connection of its own: within a transaction PostgreSQL tells the same again and again.
+    let looks = PgPool::connect(serving.database("_bare")).await.unwrap();
+    eventually("the purchase is half-way", async || waiting(&looks).await == 1).await;
+    looks.close().await;
     stream
 }
 

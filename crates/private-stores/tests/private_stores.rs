@@ -13,12 +13,13 @@ use std::{
 
 use nix::{
     fcntl::{Flock, FlockArg},
-    sys::signal::{Signal, kill},
-    unistd::{Pid, User, geteuid},
+    sys::signal::Signal,
+    unistd::{User, geteuid},
 };
 use private_stores::{Home, Plan, Server, Servers, StoresError};
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
+use testkit::processes::{is_alive, send};
 
 fn throwaway() -> Plan {
     Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false }
@@ -69,19 +70,6 @@ fn ask<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T {
 
 fn ping(url: &str) -> String {
     redis::cmd("PING").query(&mut redis(url)).unwrap()
-}
-
-fn send(pid: u32, signal: Signal) {
-    kill(Pid::from_raw(pid.try_into().unwrap()), signal).unwrap();
-}
-
-/// A zombie is dead: whoever inherits it may take its time to reap it.
-fn is_alive(pid: u32) -> bool {
-    match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => !stat.rsplit(") ").next().unwrap().starts_with('Z'),
-        Err(_) if Path::new("/proc/self/stat").exists() => false,
-        Err(_) => kill(Pid::from_raw(pid.try_into().unwrap()), None).is_ok(),
-    }
 }
 
 /// Waits for an event that has no handle to wait on.

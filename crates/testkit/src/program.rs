@@ -87,6 +87,24 @@ impl Program {
     }
 }
 
+/// Runs a line as a shell has it: variables, `seckill` without any store, and its arguments, in quotes where they
+/// are empty or have spaces.
+pub async fn ran(line: &str) -> Ran {
+    let parts = line.split('\'').enumerate();
+    let words = parts.flat_map(|(number, part)| match number % 2 {
+        0 => part.split_whitespace().collect(),
+        _ => vec![part],
+    });
+    let mut words = words.peekable();
+    let mut program = Program::alone();
+    while let Some((name, value)) = words.peek().and_then(|word| word.split_once('=')) {
+        program = program.with(name, value);
+        words.next();
+    }
+    assert_eq!(words.next(), Some("seckill"), "{line}");
+    program.run(&words.collect::<Vec<_>>()).await
+}
+
 pub async fn finished(mut command: Command) -> Output {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let running = ChildProcess::start(command, Signal::SIGKILL).unwrap();

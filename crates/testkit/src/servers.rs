@@ -28,3 +28,20 @@ pub async fn redis_url() -> String {
     let started = tokio::task::spawn_blocking(|| REDIS.redis_url().unwrap().to_owned());
     started.await.unwrap()
 }
+
+/// Servers of a test's own, which it may break: what is on them is what the test put there.
+pub async fn own() -> Servers {
+    own_of(true, false).await
+}
+
+/// The same with a Redis or without one, which lose nothing or may.
+pub async fn own_of(redis: bool, durable: bool) -> Servers {
+    crate::processes::need("private-stores");
+    let plan = Plan { home: Home::Throwaway, postgres: true, redis, durable };
+    tokio::task::spawn_blocking(move || Servers::start(&plan)).await.unwrap().unwrap()
+}
+
+/// Ends them.
+pub async fn ended(servers: Servers) {
+    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+}

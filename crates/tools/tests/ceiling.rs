@@ -2,19 +2,14 @@
 //! fast anything is nobody asks here.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::Stdio;
 
-use nix::sys::signal::Signal;
 use serde_json::Value;
 use testkit::golden::assert_fields;
-use testkit::processes::{
-    DEADLINE, descendants_of, is_alive, living_in, place, program, seckill, send,
-};
+use testkit::processes::{DEADLINE, living_in, place, program, seckill};
 use testkit::program::Program;
 use testkit::raw_http::{Raw, purchase_head};
 use testkit::shop::World;
-use testkit::wait::eventually;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -112,22 +107,6 @@ fn told_skipped(report: &Value) -> bool {
     list(&report["skipped"]).iter().any(|reason| reason.as_str().unwrap().contains("k6"))
 }
 
-#[tokio::test]
-async fn arguments_that_make_no_sense_are_refused() {
-    let wrong: [(&[&str], &str); 7] = [
-        (&["--rounds", "0"], "--rounds"),
-        (&["--duration", "soon"], "--duration"),
-        (&["--duration", "1500ms"], "it is no whole number of seconds up to 10m"),
-        (&["--connections", "1"], "--connections"),
-        (&["--only", "everything"], "--only"),
-        (&["--quick", "--rounds", "2"], "--rounds"),
-        (&["--json", "/no/such/place/x.json"], "it cannot be written: "),
-    ];
-    for (arguments, words) in wrong {
-        Program::alone().run(&[&["ceiling"], arguments].concat()).await.refused(2, words);
-    }
-}
-
 /// With an empty search path, where the other two are found in the places of packages.
 #[tokio::test]
 async fn without_wrk_it_says_what_installs_it() {
@@ -167,38 +146,4 @@ async fn the_handler_that_does_nothing_answers_as_the_real_one_does() {
     drop(child.stdin.take());
     let ended = timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
     assert!(ended.success(), "{ended}");
-}
-
-/// Sends `signal` while another's program measures, and waits until all is gone.
-async fn ended_in_the_middle(place: &Path, signal: Signal) {
-    let arguments = ["ceiling", "--only", "refusals", "--rounds", "100", "--duration", "1s"];
-    let mut child = seckill(&arguments)
-        .env("TMPDIR", place)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let pid = child.id().unwrap();
-    let mut started = BTreeSet::new();
-    eventually("another's program measures", async || {
-        started.extend(descendants_of(pid));
-        let name = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm"));
-        started.iter().any(|pid| name(pid).is_ok_and(|name| name.trim() == "wrk"))
-    })
-    .await;
-    send(pid, signal);
-    timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
-    eventually("all that it started is gone", async || {
-        started.iter().all(|pid| !is_alive(*pid)) && living_in(place).is_empty()
-    })
-    .await;
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test(flavor = "multi_thread")]
-async fn one_that_is_interrupted_or_killed_leaves_nothing_behind() {
-    for signal in [Signal::SIGINT, Signal::SIGKILL] {
-        let place = place();
-        ended_in_the_middle(place.path(), signal).await;
-    }
 }

@@ -105,22 +105,6 @@ async fn both_dialects_see_one_voucher_and_one_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_double_click_is_one_order() {
-    let server = PrivateServer::start().await;
-    let id = on_sale(&server, 10).await;
-    let token = log_in(&server, "13800138000").await;
-    let clicks = join_all((0..50).map(|_| buy(&server, id, &token))).await;
-    let (orders, refusals): (Vec<_>, Vec<_>) =
-        clicks.iter().partition(|answer| answer.body["success"] == true);
-    assert_eq!(orders.len(), 1);
-    for answer in refusals {
-        let why = error_of(answer, 200);
-        assert!(["不允许重复下单", "用户已经购买过一次"].contains(&why), "{why}");
-    }
-    refused(&buy(&server, id, &token).await, "用户已经购买过一次");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_rush_of_200_users_sells_exactly_the_stock() {
     let server = PrivateServer::start().await;
     let tokens = minted(&server, &["--users", "200"]).await;

@@ -3,6 +3,7 @@
 pub mod api_client;
 pub mod browser;
 pub mod contrast;
+pub mod held_rows;
 pub mod private_server;
 mod shared_browser;
 pub mod sms;

@@ -3,13 +3,14 @@
 use std::process::Stdio;
 
 use nix::sys::signal::Signal;
-use private_stores::{Home, Plan, Servers};
 use sqlx::PgPool;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{demo, number, told};
 use testkit::golden::assert_fields;
 use testkit::processes::{DEADLINE, place, seckill, send};
+use testkit::program::Program;
+use testkit::servers;
 use testkit::wait::eventually;
 
 /// 20 buyers and a stock of 40: whoever sells all of it sells to somebody twice.
@@ -54,23 +55,14 @@ async fn a_design_that_writes_later_is_judged_when_it_has_written() {
     assert_eq!(told(other, "ordered"), 30, "{other}");
 }
 
+/// It says what is on sale before it looks for the rung.
 #[tokio::test]
-async fn what_cannot_stand_beside_a_sale_is_refused_before_it() {
-    for (arguments, said) in [
-        (&["--against", "r99"][..], "--against: there is no \"r99\"; there is: r01_naive, "),
-        (&["--against", "../r01"], "--against: there is no \"../r01\""),
-        (&["--against=--help"], "--against: there is no \"--help\""),
-        (&["--against", ""], "--against: there is no \"\""),
-        (&["--against", "r01", "--vouchers", "2"], "--against has one voucher"),
-        (&["--against", "r01", "--pay", "0.5"], "cannot be used with '--pay <SHARE>'"),
-    ] {
-        let place = place();
-        let output =
-            seckill(&["demo"]).args(arguments).env("TMPDIR", place.path()).output().await.unwrap();
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.contains(said), "{error}");
-        assert!(!error.contains("The rush"), "{error}");
+async fn a_rung_that_is_not_there_is_refused_before_the_sale() {
+    for rung in ["r99", "../r01", "--help", ""] {
+        let ran = Program::alone().run(&["demo", &format!("--against={rung}")]).await;
+        let said = format!("--against: there is no {rung:?}; there is: ");
+        assert!(ran.status == 2 && ran.stderr.contains(&said), "{ran:?}");
+        assert!(!ran.stderr.contains("The rush"), "{ran:?}");
     }
 }
 
@@ -82,9 +74,7 @@ async fn scratch_databases(pool: &PgPool) -> i64 {
 /// On servers that are the user's, nobody else would ever drop the lab's scratch databases.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_demo_that_is_ended_while_the_lab_sells_leaves_no_scratch_database() {
-    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
-    let started = tokio::task::spawn_blocking(move || Servers::start(&plan));
-    let servers = started.await.unwrap().unwrap();
+    let servers = servers::own().await;
     let (database, redis) = (servers.database_url().unwrap(), servers.redis_url().unwrap());
     let pool = PgPool::connect(database).await.unwrap();
     let place = place();
@@ -106,5 +96,5 @@ async fn a_demo_that_is_ended_while_the_lab_sells_leaves_no_scratch_database() {
         assert_eq!(scratch_databases(&pool).await, 0, "{signal}");
     }
     pool.close().await;
-    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+    servers::ended(servers).await;
 }

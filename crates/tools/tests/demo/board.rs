@@ -151,13 +151,3 @@ async fn the_board_of_a_demo_listens_where_it_is_told_and_opens_nothing_unasked(
     let codes: Vec<&String> = verdict["outcomes"].as_object().unwrap().keys().collect();
     assert!(codes.iter().all(|code| CODES.contains(&code.as_str())), "{verdict}");
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_demo_with_a_board_that_is_interrupted_early_leaves_nothing_behind() {
-    let mut demo = WatchedDemo::start(&["--listen", "127.0.0.1:0"]).await;
-    send(demo.child.id().unwrap(), Signal::SIGINT);
-    let ended = tokio::time::timeout(DEADLINE, demo.child.wait()).await.unwrap().unwrap();
-    assert_eq!(ended.code(), Some(130));
-    eventually("all that it started is gone", async || living_in(demo.place.path()).is_empty())
-        .await;
-}

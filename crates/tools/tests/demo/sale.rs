@@ -1,10 +1,9 @@
 //! Demos of every shape keep every promise.
 
-use private_stores::{Home, Plan, Servers};
-
 use super::{CODES, demo, number, told};
 use testkit::golden::assert_fields;
 use testkit::processes::{living_in, place, seckill};
+use testkit::servers;
 
 /// A demo as its arguments say.
 #[derive(Clone, Copy)]
@@ -68,33 +67,16 @@ async fn a_thousand_people_five_times_each_buy_a_hundred_vouchers_from_two_nodes
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_node_sells_as_truly() {
-    let arguments = ["--nodes", "1", "--users", "400"];
-    holds(&arguments, Shape { nodes: 1, users: 400, ..DEFAULT }, None).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn four_nodes_sell_as_truly() {
-    let arguments = ["--nodes", "4", "--users", "400"];
-    holds(&arguments, Shape { nodes: 4, users: 400, ..DEFAULT }, None).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn where_nothing_is_on_sale_nothing_is_sold() {
-    let arguments = ["--stock", "0", "--users", "200"];
-    holds(&arguments, Shape { stock: 0, users: 200, ..DEFAULT }, None).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_only_voucher_is_sold_once() {
-    let arguments = ["--stock", "1", "--users", "200"];
-    holds(&arguments, Shape { stock: 1, users: 200, ..DEFAULT }, None).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn where_there_is_more_than_buyers_everybody_gets_exactly_one() {
-    let arguments = ["--stock", "2000", "--users", "1000"];
-    holds(&arguments, Shape { stock: 2000, ..DEFAULT }, None).await;
+async fn few_nodes_and_many_and_any_stock_are_sold_as_truly() {
+    for (arguments, shape) in [
+        (["--nodes", "1", "--users", "400"], Shape { nodes: 1, users: 400, ..DEFAULT }),
+        (["--nodes", "4", "--users", "400"], Shape { nodes: 4, users: 400, ..DEFAULT }),
+        (["--stock", "0", "--users", "200"], Shape { stock: 0, users: 200, ..DEFAULT }),
+        (["--stock", "1", "--users", "200"], Shape { stock: 1, users: 200, ..DEFAULT }),
+        (["--stock", "2000", "--users", "1000"], Shape { stock: 2000, ..DEFAULT }),
+    ] {
+        holds(&arguments, shape, None).await;
+    }
 }
 
 /// The buyers do not divide evenly.
@@ -128,9 +110,7 @@ async fn one_crowd_buys_ten_vouchers_and_each_is_judged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_servers_named_it_uses_them_and_leaves_its_sale_there() {
-    let plan = Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false };
-    let started = tokio::task::spawn_blocking(move || Servers::start(&plan));
-    let servers = started.await.unwrap().unwrap();
+    let servers = servers::own().await;
     let (database, redis) = (servers.database_url().unwrap(), servers.redis_url().unwrap());
     let shape = Shape { users: 200, stock: 50, ..DEFAULT };
     let voucher = holds(&["--users", "200", "--stock", "50"], shape, Some((database, redis))).await;
@@ -160,5 +140,5 @@ async fn with_servers_named_it_uses_them_and_leaves_its_sale_there() {
     let audited = audit().output().await.unwrap();
     assert_eq!(audited.status.code(), Some(1), "{audited:?}");
     pool.close().await;
-    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+    servers::ended(servers).await;
 }

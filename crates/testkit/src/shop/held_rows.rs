@@ -1,0 +1,65 @@
+//! Another session that holds rows, and those who wait for it.
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
+
+use super::world::World;
+use crate::wait::eventually;
+
+/// See [`World::wait_long_for_rows`].
+pub const WAIT_LONG_FOR_ROWS: &str = "alter function
+    sell(bigint, bigint[], bigint[], timestamptz[]) set lock_timeout = '10s'";
+
+/// Statements in this database that wait for a row, or a table.
+pub async fn waiting(pool: &PgPool) -> i64 {
+    let waiting = sqlx::query_scalar(
+        "select count(*) from pg_stat_activity
+         where datname = current_database() and wait_event_type = 'Lock'",
+    );
+    waiting.fetch_one(pool).await.unwrap()
+}
+
+/// Ends the sessions of those statements: they write nothing.
+pub async fn end_those_who_wait(pool: &PgPool) {
+    let end = sqlx::query(
+        "select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and wait_event_type = 'Lock'",
+    );
+    end.execute(pool).await.unwrap();
+}
+
+impl World {
+    /// From now on an order waits for its voucher's row for as long as its buyers wait, and not for
+    /// less: on a busy machine a test may hold the row for longer than it means to.
+    pub async fn wait_long_for_rows(&self) {
+        sqlx::raw_sql(WAIT_LONG_FOR_ROWS).execute(self.database.pool()).await.unwrap();
+    }
+
+    /// Locks the vouchers' rows: their orders wait in the database until the connection is closed.
+    pub async fn hold_the_row(&self) -> PgConnection {
+        self.begin("select from seckill_vouchers for update").await
+    }
+
+    /// Runs `statement`, and leaves its transaction open.
+    pub async fn begin(&self, statement: &str) -> PgConnection {
+        let mut connection = PgConnection::connect(&self.database_url).await.unwrap();
+        let statement = AssertSqlSafe(format!("begin; {statement}"));
+        sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+        connection
+    }
+
+    /// Until a statement waits for what another session holds.
+    pub async fn until_one_waits(&self) {
+        // Not on the holder's connection: a transaction sees this view as it first saw it.
+        eventually("a statement waits", async || waiting(self.database.pool()).await > 0).await;
+    }
+
+    /// `first` is done and not committed until `second` waits for it; then what `second` came to.
+    pub async fn behind<T>(&self, first: &str, second: impl Future<Output = T>) -> T {
+        let mut holder = self.begin(first).await;
+        let commit = async {
+            self.until_one_waits().await;
+            sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
+        };
+        tokio::join!(second, commit).0
+    }
+}
