@@ -109,15 +109,16 @@ create unique index orders_one_live_per_user on orders (voucher_id, user_id)
     where status in (1, 2, 3, 5);
 -- A buyer's own orders, newest first.
 create index orders_of_user on orders (user_id, id);
--- All orders of one voucher, newest first: an administrator's list, an audit. The condition holds for every
--- order, and only a query that states it can use the index: a look-up of one buyer's order never does,
+-- All orders of one voucher by their state, newest first: an administrator's list, what is left of a cancelled sale, an
+-- audit. Any state can be the rare one, also that of paid orders, once all others were used or refunded. The condition
+-- holds for every order, and only a query that states it can use the index: a look-up of one buyer's order never does,
 -- whatever the planner takes for cheap while the table is empty.
-create index orders_of_voucher on orders (voucher_id, id) where id > 0;
+create index orders_of_voucher on orders (voucher_id, status, id) where id > 0;
 -- Orders that their buyers cancelled: who buys the voucher again waits (`rebuy_pause`). No plain purchase is in it.
 create index orders_cancelled_by_buyer on orders (voucher_id, user_id) where cancelled_by = 1;
--- Orders by their state, newest first: an administrator's list, and what is left of a sale that was cancelled. Any state
--- can be the rare one, also that of paid orders, once all others were used or refunded.
-create index orders_of_status on orders (status, voucher_id, id);
+-- Orders of all vouchers in one of the rarer states: an administrator's list. Orders that are paid, and so all that are
+-- bought of a free voucher, are not in it: a purchase pays for no entry. Only a query that says so can use it.
+create index orders_of_rare_status on orders (status, voucher_id, id) where status <> 2;
 -- Orders that may have to be cancelled. No order of a free voucher is in it.
 create index orders_unpaid on orders (pay_by) where status = 1;
 

@@ -90,9 +90,9 @@ pub async fn list_open_orders(
     limit: i64,
 ) -> Result<Vec<Order>, StoreError> {
     let query = sqlx::query_as(
-        "(select * from orders where voucher_id = $1 and status = 1 order by id limit $2)
+        "(select * from orders where voucher_id = $1 and status = 1 and id > 0 order by id limit $2)
          union all
-         (select * from orders where voucher_id = $1 and status = 2 order by id limit $2)
+         (select * from orders where voucher_id = $1 and status = 2 and id > 0 order by id limit $2)
          limit $2",
     )
     .bind(voucher.get())

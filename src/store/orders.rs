@@ -128,11 +128,26 @@ pub async fn list_of_user(
 /// An order with its buyer's phone, for administrators. `None`: there is no such user.
 pub type OrderAndPhone = (Order, Option<String>);
 
-/// The statement that lists orders which fulfil a condition.
+/// The numbers of all states.
+const ANY_STATE: [i16; 6] = [1, 2, 3, 4, 5, 6];
+
+/// Lists orders of one voucher: of each state so many as are wanted, by the index orders_of_voucher (hence `id > 0`).
+const LIST_OF_VOUCHER: &str = "select o.*, u.phone
+    from unnest($3::smallint[]) state
+    cross join lateral (
+        select * from orders
+        where voucher_id = $1 and status = state and id > 0 and id < $2
+        order by id desc limit $4
+    ) o
+    left join users u on u.id = o.user_id
+    order by o.id desc limit $4";
+
+/// Lists orders of all vouchers which fulfil a condition.
 macro_rules! list_where {
     ($condition:literal) => {
         concat!(
-            "select o.*, u.phone from orders o left join users u on u.id = o.user_id where o.id < $2 and ",
+            "select o.*, u.phone from orders o left join users u on u.id = o.user_id
+             where $1::bigint is null and o.id < $2 and o.status = any ($3)",
             $condition,
             " order by o.id desc limit $4"
         )
@@ -147,17 +162,17 @@ pub async fn list(
     before: Option<OrderId>,
     limit: i64,
 ) -> Result<Vec<OrderAndPhone>, StoreError> {
-    // `id > 0` stands for the index orders_of_voucher.
-    let query = sqlx::query(match (voucher.is_some(), status.is_some()) {
-        (true, false) => list_where!("o.voucher_id = $1 and o.id > 0 and $3::smallint is null"),
-        (true, true) => list_where!("o.voucher_id = $1 and o.status = $3"),
-        (false, false) => list_where!("$1::bigint is null and $3::smallint is null"),
-        (false, true) => list_where!("$1::bigint is null and o.status = $3"),
+    let states = status.map_or_else(|| ANY_STATE.to_vec(), |status| vec![status as i16]);
+    let query = sqlx::query(match (voucher, status) {
+        (Some(_), _) => LIST_OF_VOUCHER,
+        (None, None | Some(OrderStatus::Paid)) => list_where!(""),
+        // It stands for the index orders_of_rare_status.
+        (None, Some(_)) => list_where!(" and o.status <> 2"),
     });
     let query = query
         .bind(voucher.map(VoucherId::get))
         .bind(before.map_or(i64::MAX, OrderId::get))
-        .bind(status.map(|status| status as i16))
+        .bind(states)
         .bind(limit);
     let rows = in_time(pool, async |connection| query.fetch_all(connection).await).await?;
     let of_row = |row: &PgRow| Ok((Order::from_row(row)?, row.try_get("phone")?));

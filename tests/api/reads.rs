@@ -62,6 +62,33 @@ async fn one_read_too_many_is_refused() {
     api.get_as(1, "/api/me").await.is(200);
 }
 
+/// Who is known as an administrator has other permits than buyers, and neither takes those of the other.
+#[tokio::test]
+async fn administrators_and_buyers_take_no_permits_of_each_other() {
+    let world = World::new().await;
+    let app = world.app().await;
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving =
+        server::serve(listener, router(app.clone()), ServerLimits::of(100), std::future::pending());
+    tokio::spawn(serving);
+    let api = Api::at(world, address);
+    api.world.users(1).await;
+    api.world.admin_token(2).await;
+    api.get_as(2, "/api/nodes").await.is(200);
+    let memory = app.memory();
+    for (permits, refused, served) in [(&memory.administration, 2, 1), (&memory.reads, 1, 2)] {
+        let all_but_one = permits.available_permits() as u32 - 1;
+        let most = permits.acquire_many(all_but_one).await.unwrap();
+        api.get_as(refused, "/api/me").await.is(200);
+        let last = permits.acquire().await.unwrap();
+        api.get_as(refused, "/api/me").await.problem(503, "unavailable");
+        api.get_as(served, "/api/me").await.is(200);
+        drop((most, last));
+        api.get_as(refused, "/api/me").await.is(200);
+    }
+}
+
 /// Logins and login codes have permits of their own: those that are held cost nobody else anything.
 #[tokio::test]
 async fn one_login_too_many_is_refused_and_takes_nothing_from_others() {

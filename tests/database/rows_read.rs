@@ -2,7 +2,7 @@
 
 use seckill::model::OrderStatus;
 use seckill::purchase::audit;
-use seckill::store::orders;
+use seckill::store::{cancelled_sales, orders};
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::{Connection, Executor, PgConnection};
 
@@ -50,35 +50,48 @@ async fn lists_by_a_rare_state_and_the_audit_of_a_small_sale_read_what_they_are_
     let world = World::new().await;
     world.users(LARGE as u32).await;
     let (large, small) = (world.priced_voucher(1).await.id, world.priced_voucher(1).await.id);
+    let used = world.priced_voucher(1).await.id;
     let mut owner = PgConnection::connect(&world.database_url).await.unwrap();
-    for (voucher, count) in [(large, LARGE), (small, SMALL)] {
+    for (voucher, count) in [(large, LARGE), (small, SMALL), (used, LARGE)] {
         let sale = SALES.replace("VOUCHER", &voucher.to_string());
         let sale = sale.replace("COUNT", &count.to_string());
         sqlx::raw_sql(sqlx::AssertSqlSafe(sale)).execute(&mut owner).await.unwrap();
     }
+    // Ten of one sale are left as paid.
+    let use_up = "update orders set status = 3 where voucher_id = $1 and status = 2 and id > 200";
+    sqlx::query(use_up).bind(used.get()).execute(&mut owner).await.unwrap();
     owner.execute("vacuum analyze").await.unwrap();
     owner.close().await.unwrap();
     world.database.close().await;
 
     let list = async |voucher, status, expected: usize| {
         rows_read(&world, async |pool| {
-            let found = orders::list(pool, voucher, Some(status), None, 20).await.unwrap();
+            let found = orders::list(pool, voucher, status, None, 20).await.unwrap();
             assert_eq!(found.len(), expected, "{status:?}");
         })
         .await
     };
-    // Nobody has used one; ten of each sale are being refunded.
+    // Of two sales nobody has used one; ten of each sale are being refunded.
     for (voucher, status, expected) in [
-        (Some(large), OrderStatus::Used, 0),
-        (Some(large), OrderStatus::Refunding, 10),
-        (Some(small), OrderStatus::Cancelled, 10),
-        (None, OrderStatus::Used, 0),
-        (None, OrderStatus::Refunding, 20),
-        (Some(large), OrderStatus::Paid, 20),
+        (Some(large), Some(OrderStatus::Used), 0),
+        (Some(large), Some(OrderStatus::Refunding), 10),
+        (Some(small), Some(OrderStatus::Cancelled), 10),
+        (None, Some(OrderStatus::Refunded), 0),
+        (None, Some(OrderStatus::Refunding), 20),
+        (Some(large), Some(OrderStatus::Paid), 20),
+        (Some(used), Some(OrderStatus::Paid), 10),
+        (Some(used), None, 20),
+        (None, None, 20),
     ] {
         let read = list(voucher, status, expected).await;
         assert!(read <= 100, "{voucher:?} {status:?}: {read} rows");
     }
+    let read = rows_read(&world, async |pool| {
+        let open = cancelled_sales::list_open_orders(pool, used, 20).await.unwrap();
+        assert_eq!(open.len(), 10);
+    })
+    .await;
+    assert!(read <= 100, "{read} rows");
     let read = rows_read(&world, async |pool| {
         let audits = audit::run(pool, Some(small)).await.unwrap();
         assert_eq!(audits[0].life.refunding, 10);

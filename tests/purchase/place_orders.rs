@@ -88,6 +88,46 @@ async fn the_first_in_the_batch_get_the_last_vouchers() {
     assert!(updated && transactions == 1, "{transactions} transactions");
 }
 
+/// A buyer who has cancelled so many orders of a voucher waits so many seconds, at most an hour. The neighbours in the
+/// batch buy, and asking again, as after an answer that was lost, changes nothing.
+#[tokio::test]
+async fn a_buyer_who_buys_again_too_soon_leaves_the_batch_to_its_neighbours() {
+    let world = World::new().await;
+    world.users(3).await;
+    let left = async |voucher: VoucherId| {
+        let stock = sqlx::query_scalar("select stock from seckill_vouchers where voucher_id = $1");
+        let stock: i32 = stock.bind(voucher.get()).fetch_one(world.database.pool()).await.unwrap();
+        stock
+    };
+    for (cancelled, pause_s) in [(1, 1), (2, 2), (12, 2_048), (13, 3_600), (40, 3_600)] {
+        world.set_time(midnight()).await;
+        let voucher = world.voucher(3).await.id;
+        let first = i64::from(cancelled) * 1_000;
+        sqlx::query(
+            "insert into orders (id, user_id, voucher_id, status, created_at, updated_at, cancelled_at, cancelled_by)
+             select $1 + number, 2, $2, 4, $3, $3, $3, 1 from generate_series(1, $4) number",
+        )
+        .bind(first)
+        .bind(voucher.get())
+        .bind(midnight())
+        .bind(cancelled)
+        .execute(world.database.pool())
+        .await
+        .unwrap();
+        let again = midnight() + TimeDelta::seconds(pause_s);
+        world.set_time(again - TimeDelta::microseconds(1)).await;
+        let batch = new_orders(first + 500, &[1, 2, 3]);
+        for _ in 0..2 {
+            let placed = world.place(voucher, &batch).await;
+            assert_eq!(placed, [ORDERED, Placement::TooSoon(again), ORDERED], "{cancelled}");
+            assert_eq!(left(voucher).await, 1);
+        }
+        world.set_time(again).await;
+        assert_eq!(world.place(voucher, &batch).await, [ORDERED; 3], "{cancelled}");
+        assert_eq!(left(voucher).await, 0);
+    }
+}
+
 #[tokio::test]
 async fn how_long_the_queue_was_is_known_when_it_is_gone() {
     let world = World::new().await;
