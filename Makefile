@@ -70,7 +70,7 @@ isolation: setup-lab release-all ## what each isolation level keeps, on PostgreS
 
 .PHONY: test
 test: setup-test ## all tests, against real PostgreSQL and Redis that they start themselves
-	$(CARGO) test --locked --workspace $(ARGS)
+	scripts/in_memory.sh $(CARGO) test --locked --workspace $(ARGS)
 
 .PHONY: test-otlp
 test-otlp: setup-test ## traces by OTLP, which only a build with the feature has; 2 minutes

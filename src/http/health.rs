@@ -136,7 +136,7 @@ impl Asking {
     async fn ask(&mut self) -> Reached {
         let database = answers(self.database.ping()).await;
         // A Redis that answers may take no writes: it has no memory left, or became a replica. Of a cluster the write is
-        // about one node.
+        // about one node. A user who may not write this key may well be able to sell.
         let redis = if database && self.redis.is_one_server() {
             answers(self.say_that_it_is_seen()).await
         } else {
@@ -163,7 +163,10 @@ impl Asking {
     async fn say_that_it_is_seen(&self) -> Result<(), RedisError> {
         let mut set = redis::cmd("SET");
         set.arg(self.keys.database_is_seen()).arg(1).arg("PX").arg(SEEN_FOR.as_millis() as u64);
-        self.redis.query::<()>(&set).await
+        match self.redis.query::<()>(&set).await {
+            Err(RedisError::Defect(_)) => Ok(()),
+            said => said,
+        }
     }
 
     async fn others_see_it(&self) -> bool {
