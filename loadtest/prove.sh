@@ -171,8 +171,9 @@ with_jmeter() {
     prove jmeter "$test" "$where" "$wanted" BASE_URL="$url" "$@" "$here/jmeter/run.sh" "$test"
 }
 voucher() { # voucher STOCK [OPTIONS]: sets `id`
-    must "$seckill" voucher add --data-dir "$data" --title 'load test' --stock "$@"
-    id=$(cat "$work/out")
+    # Standard error names the stores.
+    id=$("$seckill" voucher add --data-dir "$data" --title 'load test' --stock "$@" 2>"$work/out") ||
+        die "seckill voucher add failed: $(tail -n 3 "$work/out")"
 }
 
 begun=$(date +%s)
