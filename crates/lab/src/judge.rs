@@ -161,8 +161,8 @@ impl Books {
         if orders + left != initial {
             return Some(Witness::OutOfBalance { orders, left, initial });
         }
-        let sold_out = scheduler.answers().filter(|(_, answer)| *answer == Answer::SoldOut);
-        let sent_away: Vec<&'static str> = sold_out.map(|(name, _)| name).collect();
+        let sold_out = scheduler.answered().filter(|(_, answer)| *answer == Answer::SoldOut);
+        let sent_away: Vec<&'static str> = sold_out.map(|(record, _)| record.name).collect();
         // What was sold out at that time may be on sale again.
         let comes_back = !self.ended.is_empty();
         (left > 0 && !sent_away.is_empty() && !comes_back)

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use tokio::time::{Instant, sleep, timeout};
 use zookeeper_client::Client;
 
-use super::scheduler::{SHORT_LEASE, Scheduler};
+use super::scheduler::{Attempt, Scheduler};
 use super::told::Event;
 use ladder::LockKind;
 use redisson_lock::connection::Redis;
@@ -122,7 +122,7 @@ impl Scheduler<'_> {
                 // Between two renewals the first one's time has passed.
                 renewed += seen.elapsed();
                 seen = Instant::now();
-                if renewed > SHORT_LEASE {
+                if renewed > Attempt::SHORT_LEASE {
                     return Ok(LeaseEnd::Renewed);
                 }
             }

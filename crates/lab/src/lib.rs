@@ -21,7 +21,6 @@
 // takes the compiler deeper than its default of 128.
 #![recursion_limit = "256"]
 
-mod actors;
 pub mod cli;
 mod consumers;
 pub mod explore;
@@ -33,7 +32,6 @@ mod lock_servers;
 mod node;
 mod node_process;
 mod payments;
-mod protocol;
 mod replay;
 pub mod report;
 mod rush;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio::time::timeout;
 
-use super::protocol::{Act, NodeRequest};
+use super::node_process::NodeRequest;
 use super::scheduler::{
-    Actor, ActorPlan, ActorRecord, ActorState, NodeIndex, PATIENCE, Scheduler, Stop,
+    Act, Actor, ActorRecord, ActorState, Attempt, NodeIndex, PATIENCE, Scheduler,
 };
 use super::told::{AtPoint, Event};
 use ladder::{Answer, Awaited, Detail, Point, WorkTurn};
@@ -33,7 +33,7 @@ pub(super) struct OpenTransactions {
 
 impl Scheduler<'_> {
     /// Lets the actor go on until it is at `point`, or as far as it gets.
-    pub(super) async fn until(&mut self, actor: Actor, point: Point) -> anyhow::Result<Stop> {
+    pub(super) async fn until(&mut self, actor: Actor, point: Point) -> anyhow::Result<Act> {
         self.until_first(actor, &[point]).await
     }
 
@@ -44,7 +44,7 @@ impl Scheduler<'_> {
         points: &[Point],
     ) -> anyhow::Result<()> {
         match self.until_first(actor, points).await? {
-            Stop::At(_) => Ok(()),
+            Act::At(_, _) => Ok(()),
             elsewhere => {
                 let name = self.actors[actor.0].name;
                 bail!("{name} was to come to {points:?}, and came to {elsewhere:?}")
@@ -53,7 +53,7 @@ impl Scheduler<'_> {
     }
 
     /// Lets the actor go on to its end, or as far as it gets.
-    pub(super) async fn finish(&mut self, actor: Actor) -> anyhow::Result<Stop> {
+    pub(super) async fn finish(&mut self, actor: Actor) -> anyhow::Result<Act> {
         self.until_first(actor, &[]).await
     }
 
@@ -65,7 +65,7 @@ impl Scheduler<'_> {
         user: i64,
     ) -> anyhow::Result<Actor> {
         let voucher = *self.vouchers.first().context("nothing is on sale")?;
-        let buyer = self.enter(name, node, ActorPlan::new(user, voucher)).await?;
+        let buyer = self.enter(name, node, Attempt::new(user, voucher)).await?;
         // Where it has to wait for a batch, it goes on after that.
         self.finish_all(&[buyer]).await?;
         Ok(buyer)
@@ -78,7 +78,7 @@ impl Scheduler<'_> {
         while !left.is_empty() {
             let next = timeout(PATIENCE, self.next_ready(&left)).await;
             let next = next.with_context(|| format!("nobody went on for {PATIENCE:?}"))??;
-            if self.finish(next).await? != Stop::Waits {
+            if !matches!(self.finish(next).await?, Act::Waits(_)) {
                 left.retain(|actor| *actor != next);
             }
         }
@@ -116,7 +116,7 @@ impl Scheduler<'_> {
         &mut self,
         actor: Actor,
         points: &[Point],
-    ) -> anyhow::Result<Stop> {
+    ) -> anyhow::Result<Act> {
         loop {
             let (name, node) = (self.actors[actor.0].name, self.actors[actor.0].node);
             match self.actors[actor.0].state {
@@ -125,7 +125,8 @@ impl Scheduler<'_> {
                     self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await?;
                 }
                 ActorState::Over | ActorState::Killed => {
-                    return Ok(self.actors[actor.0].answer.clone().unwrap_or(Stop::Waits));
+                    let answer = self.actors[actor.0].answer.clone();
+                    return answer.with_context(|| format!("{name} goes on no more"));
                 }
                 ActorState::QueuedInDatabase
                 | ActorState::QueuedInProcess
@@ -133,49 +134,38 @@ impl Scheduler<'_> {
             }
             let act = timeout(PATIENCE, self.next_act(actor)).await;
             let act = act.with_context(|| format!("{name} did nothing for {PATIENCE:?}"))??;
-            let stop = match act {
+            match &act {
                 Act::At(at, detail) => {
                     self.actors[actor.0].state = ActorState::Held;
                     let detail = match detail {
                         Detail::Number(id) if at.names_an_order() => {
-                            Detail::Number(self.log.nth_order(id) as i64)
+                            Detail::Number(self.log.nth_order(*id) as i64)
                         }
-                        detail => detail,
+                        detail => detail.clone(),
                     };
-                    self.log.note(name, Event::At { step: AtPoint(at, detail) });
-                    if !points.contains(&at) {
+                    self.log.note(name, Event::At { step: AtPoint(*at, detail) });
+                    if !points.contains(at) {
                         continue;
                     }
-                    return Ok(Stop::At(at));
+                    return Ok(act);
                 }
                 Act::Waits(what) => {
-                    self.log.note(name, Event::Waits { what });
-                    self.actors[actor.0].awaited = Some(what);
-                    return Ok(Stop::Waits);
+                    self.log.note(name, Event::Waits { what: *what });
+                    self.actors[actor.0].awaited = Some(*what);
+                    return Ok(act);
                 }
-                Act::Done(answer) => {
-                    self.log.note(name, Event::Answered { answer });
-                    Stop::Done(answer)
-                }
-                Act::Worked(turn) => {
-                    if turn != WorkTurn::Idle {
-                        self.log.note(name, Event::Worked { turn });
-                    }
-                    Stop::Worked(turn)
-                }
+                Act::Done(answer) => self.log.note(name, Event::Answered { answer: *answer }),
+                Act::Worked(WorkTurn::Idle) => {}
+                Act::Worked(turn) => self.log.note(name, Event::Worked { turn: *turn }),
                 Act::NeverHeardOf => bail!("{name} asked, where it was to act"),
-                Act::LostLock => {
-                    self.log.note(name, Event::LostLock);
-                    Stop::LostLock
-                }
+                Act::LostLock => self.log.note(name, Event::LostLock),
                 Act::Failed(failure) => {
                     self.log.note(name, Event::Failed { failure: failure.clone() });
-                    Stop::Failed(failure)
                 }
-            };
+            }
             self.actors[actor.0].state = ActorState::Over;
-            self.actors[actor.0].answer = Some(stop.clone());
-            return Ok(stop);
+            self.actors[actor.0].answer = Some(act.clone());
+            return Ok(act);
         }
     }
 
@@ -217,7 +207,7 @@ impl Scheduler<'_> {
     /// after its actor was answered: what waits for it goes on by itself.
     pub(super) fn is_undoing(&self, transactions: OpenTransactions) -> bool {
         let dropped = |record: &ActorRecord| {
-            record.state.is_over() && !matches!(record.answer, Some(Stop::Done(Answer::Ordered(_))))
+            record.state.is_over() && !matches!(record.answer, Some(Act::Done(Answer::Ordered(_))))
         };
         let alive = self.count(|record| !record.state.is_over());
         transactions.open > alive && self.count(dropped) > 0

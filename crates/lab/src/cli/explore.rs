@@ -6,7 +6,6 @@ use clap::Args;
 
 use super::progress::schedules_bar;
 use super::replay::timeline;
-use super::session::{in_world, look_beside};
 use crate::explore::{
     Exploration, ExploreLimits, ExploreReport, InitialState, LockExploration, LockPart, Setting,
     SettingOptions, explore, not_explorable, place,
@@ -14,6 +13,7 @@ use crate::explore::{
 use crate::game::FaultKind;
 use crate::report::terminal::Look;
 use crate::report::{Environment, counted};
+use crate::world::in_world;
 use crate::{World, missing};
 use ladder::{RUNGS, Rung};
 use program::{FAILED, OutputFile, say_beside};
@@ -113,7 +113,7 @@ pub(super) async fn run(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     // Also what was explored before an interrupt.
     let Some(report) = report else { return done.map(|()| ExitCode::from(FAILED)) };
     let objections = report.objections();
-    say_beside(&args.json, text(&report, &objections, look_beside(&args.json)))?;
+    say_beside(&args.json, text(&report, &objections, Look::beside(&args.json)))?;
     done?;
     if let Some(file) = &args.json {
         file.write_json(&report)?;

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use super::progress::schedules_bar;
 use super::replay::timeline;
-use super::session::{in_world, look_beside};
 use crate::explore::{LockExploration, explore_lock};
 use crate::report::counted;
 use crate::report::terminal::Look;
+use crate::world::in_world;
 use program::{FAILED, OutputFile, say_beside};
 use seckill::config::StoreArgs;
 use seckill::http::Language;
@@ -31,7 +31,7 @@ pub(super) async fn run(
     .await;
     eprintln!("{}, {:.0}/s", counted(exploration.schedules, "schedule"), exploration.rate());
     // Also what was explored before an interrupt.
-    say_beside(&json, text(&exploration, look_beside(&json)))?;
+    say_beside(&json, text(&exploration, Look::beside(&json)))?;
     done?;
     if let Some(file) = &json {
         file.write_json(&exploration)?;

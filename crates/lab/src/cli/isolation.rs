@@ -6,13 +6,13 @@ use clap::Args;
 use serde_json::json;
 
 use super::replay::timeline;
-use super::session::{in_world, look_beside, stdout_look};
 use crate::isolation::{
     CASES, DatabaseKind, IsolationCase, IsolationCell, IsolationClaim, IsolationLevel,
     IsolationServer, isolation_matrix, play_cell, skipped_cell,
 };
 use crate::report::terminal::{Look, filled, signs};
 use crate::report::{Mark, counted};
+use crate::world::in_world;
 use crate::{Observed, World};
 use ladder::{Tables, UnknownName};
 use program::{FAILED, OutputFile, say, say_beside};
@@ -56,7 +56,7 @@ pub(super) async fn run(args: IsolationArgs) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.json {
         file.write_json(&json!({ "cells": cells }))?;
     }
-    let report = report(&cells, !with_timelines, look_beside(&args.json));
+    let report = report(&cells, !with_timelines, Look::beside(&args.json));
     say_beside(&args.json, report)?;
     let wrong = cells.iter().any(IsolationCell::is_wrong);
     Ok(if wrong { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
@@ -144,7 +144,7 @@ async fn play(
                 reached = Reached::Gone(why.clone());
             }
             match with_timelines {
-                true => say(told(&cell, stdout_look()))?,
+                true => say(told(&cell, Look::stdout()))?,
                 false => eprintln!("{}: {} ({} ms)", cell.name(), cell.outcome(), cell.elapsed_ms),
             }
             cells.push(cell);

@@ -2,7 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::session::stderr_look;
+use crate::report::terminal::Look;
 use crate::report::{Environment, Mark, NoRush};
 use crate::{Cell, RushReport};
 
@@ -26,14 +26,14 @@ impl LabProgress {
 
     /// What came of a cell. On a terminal only what is not as claimed: the matrix shows the rest.
     pub(super) fn played(&self, cell: &Cell) {
-        let outcome = stderr_look().judged(Mark::from(cell), cell.is_wrong(), &cell.outcome());
+        let outcome = Look::stderr().judged(Mark::from(cell), cell.is_wrong(), &cell.outcome());
         let line = format!("{} {}: {outcome} ({} ms)", cell.rung, cell.scenario, cell.elapsed_ms);
         self.step(&line, cell.is_wrong());
     }
 
     /// What came of a rush.
     pub(super) fn rushed(&self, rush: &RushReport) {
-        let outcome = stderr_look().judged(Mark::from(rush), !rush.as_claimed, rush.outcome());
+        let outcome = Look::stderr().judged(Mark::from(rush), !rush.as_claimed, rush.outcome());
         let line =
             format!("{} rush: {outcome} ({:.0} orders/s)", rush.rung, rush.crowd.orders_per_s);
         self.step(&line, !rush.as_claimed);
@@ -42,7 +42,7 @@ impl LabProgress {
     /// Why there is nothing to say of a rush.
     pub(super) fn not_rushed(&self, rush: &NoRush) {
         let word = if rush.skipped { Mark::Skipped } else { Mark::Unknown };
-        let outcome = stderr_look().judged(word, !rush.skipped, word.word());
+        let outcome = Look::stderr().judged(word, !rush.skipped, word.word());
         self.step(&format!("{} rush: {outcome}: {}", rush.rung, rush.reason), !rush.skipped);
     }
 

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::session::{in_world, stdout_look};
 use crate::explore::{InitialState, Leaf, Setting, not_explorable, play_schedule};
 use crate::game::Schedule;
 use crate::report::terminal::{Look, filled};
 use crate::report::{Mark, counted};
 use crate::told::InWords;
+use crate::world::in_world;
 use crate::{Cell, TimelineLine, World, cells, replay, scenarios};
 use ladder::{Rung, Scenario};
 use program::{FAILED, say};
@@ -57,7 +57,7 @@ pub(super) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
         let setting = setting(super::rung(rung)?, schedule, &args)?;
         let played = async |world: &World| play_schedule(world, &setting, schedule).await;
         let leaf = in_world(args.stores.clone(), played).await?;
-        say(told_schedule(&leaf, &setting, stdout_look(), args.lang))?;
+        say(told_schedule(&leaf, &setting, Look::stdout(), args.lang))?;
         let against = setting.rung.claims.iter().any(|claimed| leaf.breaks(*claimed));
         let failed = against || leaf.unknown.is_some();
         return Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS });
@@ -106,7 +106,7 @@ async fn play(
     chosen: &[(&'static Rung, Scenario)],
     language: Language,
 ) -> anyhow::Result<Vec<Cell>> {
-    let look = stdout_look();
+    let look = Look::stdout();
     let mut played = Vec::new();
     for (rung, scenario) in chosen {
         let cell = replay(world, rung, *scenario).await;

@@ -1,7 +1,7 @@
 //! Every interleaving of a rung's pause points, on the real servers: `seckill lab explore`.
 //!
-//! In reading order: `walk`, the depth-first walk over all schedules; `setting`, what is explored; `run`, one
-//! schedule of a game; `exploration`, all of them, by several `runners` at a time; `claims`, what that says of the registry; `report`, for a program.
+//! In reading order: `walk`, the depth-first walk over all schedules; `setting`, what is explored;
+//! `exploration`, one schedule of a game, and all of them; `claims`, what that says of the registry; `report`, for a program.
 //! The same walk over the lock itself: `lock`, with `lock_clients`, one schedule of its clients, and
 //! `lock_books`, what must be true of it.
 
@@ -11,8 +11,6 @@ mod lock;
 mod lock_books;
 mod lock_clients;
 mod report;
-mod run;
-mod runners;
 mod setting;
 mod walk;
 

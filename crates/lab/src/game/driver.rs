@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::timeout;
 
-use crate::actors::{Actor, ActorPlan, ActorRecord, ActorState, Stop};
-use crate::scheduler::{NodeIndex, PATIENCE, Scheduler};
+use crate::scheduler::{
+    Act, Actor, ActorRecord, ActorState, Attempt, NodeIndex, PATIENCE, Scheduler,
+};
 use ladder::{LeaseKind, LockKind, Point};
 
 /// Nothing that an actor waits for ends by the clock.
@@ -51,9 +52,9 @@ impl<'w> ScheduleDriver<'w> {
         &mut self,
         name: &'static str,
         node: NodeIndex,
-        buyer: ActorPlan,
+        buyer: Attempt,
     ) -> anyhow::Result<()> {
-        let buyer = ActorPlan { patience: AN_HOUR, ..buyer };
+        let buyer = Attempt { patience: AN_HOUR, ..buyer };
         let actor = self.scheduler.enter(name, node, buyer).await?;
         self.drive(actor, buyer.user);
         Ok(())
@@ -68,11 +69,12 @@ impl<'w> ScheduleDriver<'w> {
     pub(super) async fn start_over(&mut self) -> anyhow::Result<()> {
         let is_under_way = self.those(|state| !state.is_over()).next().is_some();
         if is_under_way || self.open_turn().is_some() {
-            self.scheduler.start_over().await?;
+            for node in &mut self.scheduler.nodes {
+                node.break_off().await?;
+            }
             self.scheduler.until_rolled_back(0).await?;
-        } else {
-            self.scheduler.forget();
         }
+        self.scheduler.forget();
         self.forget_actors();
         Ok(())
     }
@@ -139,7 +141,7 @@ impl<'w> ScheduleDriver<'w> {
     }
 
     /// Lets an actor go on to its next stop.
-    pub(super) async fn run_to_next_stop(&mut self, nth: usize) -> anyhow::Result<Stop> {
+    pub(super) async fn run_to_next_stop(&mut self, nth: usize) -> anyhow::Result<Act> {
         let rung = self.scheduler.rung;
         let actor = self.actors[nth].actor;
         let mut stop = self.scheduler.until_first(actor, Point::ALL).await?;
@@ -155,10 +157,11 @@ impl<'w> ScheduleDriver<'w> {
         let zookeeper = rung.lock == LockKind::ZooKeeper;
         let lease_counts_from = if zookeeper { Point::LastCheck } else { Point::Locked };
         let hold = &mut self.actors[nth].hold;
-        if matches!(stop, Stop::At(Point::KeySet | Point::Locked)) {
+        if matches!(stop, Act::At(Point::KeySet | Point::Locked, _)) {
             *hold = LockHold::Lock;
         }
-        let counts = stop == Stop::At(lease_counts_from) && rung.lease != LeaseKind::NoLease;
+        let counts = matches!(stop, Act::At(at, _) if at == lease_counts_from)
+            && rung.lease != LeaseKind::NoLease;
         if counts && *hold == LockHold::Lock {
             *hold = LockHold::Lease;
         }
@@ -167,7 +170,7 @@ impl<'w> ScheduleDriver<'w> {
 
     /// Lets one actor that a step set free go on to its next stop. `None` when nobody moves: the step is
     /// over then.
-    pub(super) async fn run_next_set_free(&mut self) -> anyhow::Result<Option<(usize, Stop)>> {
+    pub(super) async fn run_next_set_free(&mut self) -> anyhow::Result<Option<(usize, Act)>> {
         let next = timeout(PATIENCE, self.next_set_free()).await;
         let Some(nth) = next.context("PostgreSQL did not say which actors wait")?? else {
             return Ok(None);

@@ -1,14 +1,14 @@
 //! A game: two or three buyers on one rung, its consumer where it has one, and somebody else is their scheduler, step
 //! by step. `explore` walks through all schedules, `session` is played by a person, `lab replay --schedule` plays one.
 //!
-//! In reading order: `plan`, who takes part; `schedule`, the steps and their names; `play`, which steps are possible
-//! and what each does; `driver`, one actor to its next stop and those that it sets free, with `consumer`, the turns
-//! of a consumer; `ends`, the ends of leases, and what is left when nobody can take a step; `unpaid`, games that
+//! In reading order: `plan`, who takes part; `schedule`, the steps and their names; `play`, which steps are possible,
+//! what each does, and what is broken when nobody can take one any more; `driver`, one actor to its next stop and those that it sets free, with `consumer`, the turns
+//! of a consumer; `faults`, the ends of leases, kills and pauses; `unpaid`, games that
 //! begin with an order that was not paid.
 
 mod consumer;
 mod driver;
-mod ends;
+mod faults;
 mod plan;
 mod play;
 mod schedule;

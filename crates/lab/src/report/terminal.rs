@@ -4,7 +4,8 @@
 //! of the rungs are numbers anyway, and the whole ladder fits into some hundred columns. Where
 //! it does not, it comes in pieces, each with the names again.
 
-use console::{Style, measure_text_width};
+use console::{Style, Term, measure_text_width};
+use program::OutputFile;
 use report::Table;
 
 use super::sentences::{label, mechanism, short_label};
@@ -25,6 +26,22 @@ pub struct Look {
 impl Look {
     /// No terminal at all.
     pub const PLAIN: Self = Self { width: None, colour: false };
+
+    /// How standard output is to be written to.
+    pub fn stdout() -> Self {
+        Self { width: width(&Term::stdout()), colour: console::colors_enabled() }
+    }
+
+    /// How standard error is to be written to.
+    pub fn stderr() -> Self {
+        Self { width: width(&Term::stderr()), colour: console::colors_enabled_stderr() }
+    }
+
+    /// How what goes into these `files`, too, is said to a person.
+    pub fn beside<'a>(files: impl IntoIterator<Item = &'a OutputFile>) -> Self {
+        let taken = files.into_iter().any(OutputFile::is_stdout);
+        if taken { Self::stderr() } else { Self::stdout() }
+    }
 
     fn style(self) -> Style {
         Style::new().force_styling(self.colour)
@@ -57,6 +74,10 @@ impl Look {
         };
         style.apply_to(text).to_string()
     }
+}
+
+fn width(term: &Term) -> Option<usize> {
+    term.is_term().then(|| term.size_checked()).flatten().map(|(_, columns)| columns.into())
 }
 
 /// Everything but the verdict.

@@ -3,8 +3,8 @@
 use anyhow::bail;
 
 use crate::Scheduler;
-use crate::protocol::NodeRequest;
-use crate::scheduler::{Actor, ActorPlan, ActorRecord, NodeIndex};
+use crate::node_process::Task;
+use crate::scheduler::{Actor, Attempt, NodeIndex};
 use crate::told::Event;
 use ladder::{Capability, Point, QueueKeys, Rung, Scenario};
 use redisson_lock::connection::Redis;
@@ -30,7 +30,7 @@ pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
     let first = scheduler.node().await?;
     let mut last = first;
     scheduler.buys("A", first, 0).await?;
-    let b = scheduler.enter("B", first, ActorPlan::new(1, voucher)).await?;
+    let b = scheduler.enter("B", first, Attempt::new(1, voucher)).await?;
     let operator = operator(scheduler, first, voucher).await?;
     match scenario {
         Scenario::StaleRefill => {
@@ -65,9 +65,9 @@ async fn operator(
     voucher: i64,
 ) -> anyhow::Result<Actor> {
     const NAME: &str = "O";
-    scheduler.nodes[node.0].order(&NodeRequest::Restock(NAME.to_owned(), voucher, 1)).await?;
+    let operator = scheduler.add(NAME, node, Task::Restock(voucher, 1)).await?;
     scheduler.log.note(NAME, Event::WantsToRestock);
-    Ok(scheduler.record(ActorRecord::new(NAME, node.0)))
+    Ok(operator)
 }
 
 /// What has a time to live in the cache has lived; what has none stays.

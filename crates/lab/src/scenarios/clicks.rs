@@ -1,7 +1,7 @@
 //! One user, two requests.
 
 use crate::Scheduler;
-use crate::scheduler::{ActorPlan, NodeIndex};
+use crate::scheduler::{Attempt, NodeIndex};
 use ladder::Point;
 
 /// Where a rung has counted the user's orders; or, where the database counts, has written and not
@@ -24,8 +24,8 @@ pub(super) async fn two_nodes(scheduler: &mut Scheduler<'_>) -> anyhow::Result<(
 /// Both look before either writes, where they are let in together.
 async fn twice(scheduler: &mut Scheduler<'_>, nodes: [NodeIndex; 2]) -> anyhow::Result<()> {
     let voucher = scheduler.voucher(2).await?;
-    let a = scheduler.enter("A", nodes[0], ActorPlan::new(0, voucher)).await?;
-    let b = scheduler.enter("B", nodes[1], ActorPlan::new(0, voucher)).await?;
+    let a = scheduler.enter("A", nodes[0], Attempt::new(0, voucher)).await?;
+    let b = scheduler.enter("B", nodes[1], Attempt::new(0, voucher)).await?;
     scheduler.until_first(a, &COUNTED).await?;
     scheduler.until_first(b, &COUNTED).await?;
     scheduler.finish_all(&[a, b]).await
@@ -36,8 +36,8 @@ async fn twice(scheduler: &mut Scheduler<'_>, nodes: [NodeIndex; 2]) -> anyhow::
 pub(super) async fn early_release(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let voucher = scheduler.voucher(2).await?;
     let node = scheduler.node().await?;
-    let a = scheduler.enter("A", node, ActorPlan::new(0, voucher)).await?;
-    let b = scheduler.enter("B", node, ActorPlan::new(0, voucher)).await?;
+    let a = scheduler.enter("A", node, Attempt::new(0, voucher)).await?;
+    let b = scheduler.enter("B", node, Attempt::new(0, voucher)).await?;
     scheduler.must_reach(a, &[Point::Committing]).await?;
     scheduler.until(b, Point::OrdersCounted).await?;
     scheduler.finish_all(&[a, b]).await

@@ -4,9 +4,9 @@ use anyhow::bail;
 
 use crate::Scheduler;
 use crate::leases::LeaseEnd;
-use crate::scheduler::{ActorPlan, NodeIndex, Stop};
+use crate::scheduler::{Act, Attempt, NodeIndex};
 use crate::told::{Event, Witness};
-use ladder::{Answer, Capability, LeaseKind, LockKind, Point};
+use ladder::{Answer, Capability, LeaseKind, LockKind, Point, Rung};
 
 /// How far a second request gets: in, or to the lock's door.
 pub(super) const IN_OR_AT_THE_DOOR: [Point; 2] = [Point::Missed, Point::OrdersCounted];
@@ -25,8 +25,8 @@ pub(super) async fn dies_between(scheduler: &mut Scheduler<'_>) -> anyhow::Resul
 async fn dies_at(scheduler: &mut Scheduler<'_>, points: &[Point]) -> anyhow::Result<()> {
     let voucher = scheduler.voucher(2).await?;
     let (first, second) = (scheduler.node().await?, scheduler.node().await?);
-    let a = scheduler.enter("A", first, ActorPlan::new(0, voucher).short()).await?;
-    let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
+    let a = scheduler.enter("A", first, Attempt::new(0, voucher).short()).await?;
+    let b = scheduler.enter("B", second, Attempt::new(0, voucher)).await?;
     scheduler.must_reach(a, points).await?;
     scheduler.kill(first).await?;
     if scheduler.rung.lock == LockKind::Database {
@@ -60,7 +60,8 @@ pub(super) async fn stalled_release(scheduler: &mut Scheduler<'_>) -> anyhow::Re
 
 /// Watchdogs renew; the rungs before them let the lease end.
 fn as_the_rung_has_it(scheduler: &Scheduler<'_>, end: LeaseEnd) -> anyhow::Result<()> {
-    let expected = if scheduler.renews() { LeaseEnd::Renewed } else { LeaseEnd::Ended };
+    let renews = scheduler.rung.lease == LeaseKind::Renewed;
+    let expected = if renews { LeaseEnd::Renewed } else { LeaseEnd::Ended };
     if end != expected {
         bail!("the lease was to be {expected:?}, and is {end:?}");
     }
@@ -74,11 +75,11 @@ async fn third_after(
 ) -> anyhow::Result<()> {
     let (slow, wanted) = (scheduler.voucher(1).await?, scheduler.voucher(2).await?);
     let nodes: [NodeIndex; 2] = [scheduler.node().await?, scheduler.node().await?];
-    let buyer = ActorPlan::new(0, slow);
+    let buyer = Attempt::new(0, slow);
     let buyer = if stopped_at == Point::Releasing { buyer } else { buyer.short() };
     let a = scheduler.enter("A", nodes[0], buyer).await?;
-    let b = scheduler.enter("B", nodes[1], ActorPlan::new(0, wanted)).await?;
-    let c = scheduler.enter("C", nodes[1], ActorPlan::new(0, wanted)).await?;
+    let b = scheduler.enter("B", nodes[1], Attempt::new(0, wanted)).await?;
+    let c = scheduler.enter("C", nodes[1], Attempt::new(0, wanted)).await?;
     scheduler.must_reach(a, &[stopped_at]).await?;
     lease_ends(scheduler).await?;
     scheduler.until_first(b, &IN_OR_AT_THE_DOOR).await?;
@@ -91,8 +92,8 @@ async fn third_after(
 pub(super) async fn outlived_lease(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let voucher = scheduler.voucher(2).await?;
     let nodes = [scheduler.node().await?, scheduler.node().await?];
-    let a = scheduler.enter("A", nodes[0], ActorPlan::new(0, voucher).short()).await?;
-    let b = scheduler.enter("B", nodes[1], ActorPlan::new(0, voucher)).await?;
+    let a = scheduler.enter("A", nodes[0], Attempt::new(0, voucher).short()).await?;
+    let b = scheduler.enter("B", nodes[1], Attempt::new(0, voucher)).await?;
     scheduler.must_reach(a, &[Point::OrdersCounted]).await?;
     let end = scheduler.lease_over(0).await?;
     as_the_rung_has_it(scheduler, end)?;
@@ -100,16 +101,25 @@ pub(super) async fn outlived_lease(scheduler: &mut Scheduler<'_>) -> anyhow::Res
     scheduler.finish_all(&[a, b]).await
 }
 
+/// Where the rung has looked for the last time whether it may write, without the database.
+fn last_check(rung: &Rung) -> Point {
+    match rung.lease {
+        _ if rung.can(Capability::Fence) => Point::Locked,
+        LeaseKind::Renewed => Point::LastCheck,
+        LeaseKind::NoLease | LeaseKind::Fixed => Point::OrdersCounted,
+    }
+}
+
 /// The holder is stopped past its lease, after its last look at the lock, before its write.
 pub(super) async fn paused_holder(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let voucher = scheduler.voucher(2).await?;
     let (first, second) = (scheduler.node().await?, scheduler.node().await?);
-    let a = scheduler.enter("A", first, ActorPlan::new(0, voucher).short()).await?;
-    let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
-    scheduler.must_reach(a, &[scheduler.last_check()]).await?;
+    let a = scheduler.enter("A", first, Attempt::new(0, voucher).short()).await?;
+    let b = scheduler.enter("B", second, Attempt::new(0, voucher)).await?;
+    scheduler.must_reach(a, &[last_check(scheduler.rung)]).await?;
     scheduler.pause(first)?;
     if scheduler.rung.lease == LeaseKind::NoLease {
-        if scheduler.finish(b).await? != Stop::Waits {
+        if !matches!(scheduler.finish(b).await?, Act::Waits(_)) {
             bail!("B did not wait for the transaction of a stopped process");
         }
         scheduler.log.say(Event::WaitsForStopped { actor: "B", process: first.number() });
@@ -120,13 +130,13 @@ pub(super) async fn paused_holder(scheduler: &mut Scheduler<'_>) -> anyhow::Resu
         bail!("the lease of a stopped process was renewed");
     }
     scheduler.finish_all(&[b]).await?;
-    if !matches!(scheduler.answer(b), Some(Stop::Done(Answer::Ordered(_)))) {
+    if !matches!(scheduler.answer(b), Some(Act::Done(Answer::Ordered(_)))) {
         bail!("B did not buy while A was stopped");
     }
     scheduler.resume(first)?;
     let told = scheduler.finish(a).await?;
     // Were it not for the fence, A would only find that the user has an order.
-    if scheduler.rung.can(Capability::Fence) && told != Stop::LostLock {
+    if scheduler.rung.can(Capability::Fence) && told != Act::LostLock {
         bail!("A was to be refused by the fence, and came to {told:?}");
     }
     Ok(())

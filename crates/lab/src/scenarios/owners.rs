@@ -5,7 +5,7 @@ use futures_util::future::select_all;
 use tokio::time::timeout;
 
 use crate::Scheduler;
-use crate::scheduler::{ActorPlan, PATIENCE, Stop};
+use crate::scheduler::{Act, Attempt, PATIENCE};
 use crate::told::{Event, Witness};
 use faults::{Fault, Proxy};
 use ladder::{LockKind, Point};
@@ -14,15 +14,20 @@ use ladder::{LockKind, Point};
 pub(super) async fn nested(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let (wanted, on_the_way) = (scheduler.voucher(1).await?, scheduler.voucher(1).await?);
     let node = scheduler.node().await?;
-    let a = scheduler.enter("A", node, ActorPlan::new(0, wanted).and(on_the_way)).await?;
-    if scheduler.finish(a).await? == Stop::Waits {
+    let a = scheduler.enter("A", node, Attempt::new(0, wanted).and(on_the_way)).await?;
+    if matches!(scheduler.finish(a).await?, Act::Waits(_)) {
         scheduler.log.broken(Witness::WaitsForItself { buyer: "A" });
-    } else if scheduler.orders(on_the_way).await? == 0 {
+    } else if orders(scheduler, on_the_way).await? == 0 {
         scheduler.log.broken(Witness::RefusedByItself { buyer: "A" });
-    } else if scheduler.orders(wanted).await? == 0 {
+    } else if orders(scheduler, wanted).await? == 0 {
         scheduler.log.broken(Witness::StuckOnTheWay { buyer: "A" });
     }
     Ok(())
+}
+
+async fn orders(scheduler: &Scheduler<'_>, voucher: i64) -> anyhow::Result<i64> {
+    let count = sqlx::query_scalar("select count(*) from orders where voucher_id = $1");
+    Ok(count.bind(voucher).fetch_one(&scheduler.database).await?)
 }
 
 /// The release falls between a waiter's miss and its subscription.
@@ -36,8 +41,8 @@ pub(super) async fn lost_wakeup(scheduler: &mut Scheduler<'_>) -> anyhow::Result
         proxies.push(proxy);
     }
     let second = scheduler.node().await?;
-    let a = scheduler.enter("A", first, ActorPlan::new(0, voucher)).await?;
-    let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
+    let a = scheduler.enter("A", first, Attempt::new(0, voucher)).await?;
+    let b = scheduler.enter("B", second, Attempt::new(0, voucher)).await?;
     scheduler.must_reach(a, &[Point::OrdersCounted]).await?;
     scheduler.must_reach(b, &[Point::Missed]).await?;
     if scheduler.rung.lock != LockKind::ZooKeeper {

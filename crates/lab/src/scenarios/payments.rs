@@ -3,7 +3,7 @@
 use anyhow::bail;
 
 use crate::Scheduler;
-use crate::scheduler::{NodeIndex, Stop};
+use crate::scheduler::{Act, NodeIndex};
 use crate::told::Event;
 use ladder::{Answer, Capability, Point, Rung, Scenario};
 
@@ -126,7 +126,7 @@ async fn late_payment(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     scheduler.time_to_pay_passes(voucher).await?;
     scheduler.expires_until_idle(node, voucher).await?;
     let c = scheduler.buys("C", node, 2).await?;
-    if !matches!(scheduler.answer(c), Some(Stop::Done(Answer::Ordered(_)))) {
+    if !matches!(scheduler.answer(c), Some(Act::Done(Answer::Ordered(_)))) {
         bail!("C was to buy what A and B have not paid for");
     }
     for (name, order) in &orders {

@@ -4,8 +4,8 @@ use anyhow::bail;
 
 use super::{failing_consumers, redis_losses};
 use crate::Scheduler;
-use crate::protocol::FEW_PLACES;
-use crate::scheduler::{NodeIndex, Stop};
+use crate::node_process::FEW_PLACES;
+use crate::scheduler::{Act, NodeIndex};
 use crate::told::{Event, FailedPart, Failure, Witness};
 use ladder::{Capability, Point, QueueKeys, Rung, Scenario};
 use redisson_lock::connection::Redis;
@@ -113,7 +113,7 @@ async fn fill(scheduler: &mut Scheduler<'_>, stock: usize) -> anyhow::Result<Nod
 async fn queue_full(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let node = fill(scheduler, FEW_PLACES + 1).await?;
     let last = scheduler.buys("F", node, 5).await?;
-    if let Some(Stop::Failed(Failure { part: FailedPart::Queue, .. })) = scheduler.answer(last) {
+    if let Some(Act::Failed(Failure { part: FailedPart::Queue, .. })) = scheduler.answer(last) {
         scheduler.may_fail(last);
     }
     scheduler.buys("G", node, 6).await?;

@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 use super::leases::IN_OR_AT_THE_DOOR;
 use crate::Scheduler;
 use crate::lock_servers::LockServers;
-use crate::scheduler::{Actor, ActorPlan, PATIENCE, Stop};
+use crate::scheduler::{Act, Actor, Attempt, PATIENCE};
 use crate::told::{Event, FailedPart, Witness};
 use faults::{Fault, Proxy, RedisNode};
 use ladder::{Answer, Capability, LockKind, Point};
@@ -26,14 +26,14 @@ pub(super) async fn node_down(scheduler: &mut Scheduler<'_>) -> anyhow::Result<(
     scheduler.servers.none_shared(scheduler.world, scheduler.rung).await?;
     let node = scheduler.node().await?;
     // Short, as ZooKeeper is asked in vain for as long as a session may last.
-    let a = scheduler.enter("A", node, ActorPlan::new(0, voucher).short()).await?;
+    let a = scheduler.enter("A", node, Attempt::new(0, voucher).short()).await?;
     let gone = scheduler.servers.kill_last()?;
     scheduler.log.say(Event::ServerKilled { server: gone.clone() });
     scheduler.may_fail(a);
     scheduler.finish_all(&[a]).await?;
     match scheduler.answer(a) {
-        Some(Stop::Done(Answer::Ordered(_))) => {}
-        Some(Stop::Failed(failure)) if LOCK_FAILURES.contains(&failure.part) => {
+        Some(Act::Done(Answer::Ordered(_))) => {}
+        Some(Act::Failed(failure)) if LOCK_FAILURES.contains(&failure.part) => {
             scheduler.log.broken(Witness::ServerDown { server: gone });
         }
         other => bail!("A was to fail at the lock, and came to {other:?}"),
@@ -85,12 +85,12 @@ pub(super) async fn failover(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()
     let voucher = scheduler.voucher(2).await?;
     let pair = replicated(scheduler).await?;
     let first = scheduler.node().await?;
-    let a = scheduler.enter("A", first, ActorPlan::new(0, voucher)).await?;
+    let a = scheduler.enter("A", first, Attempt::new(0, voucher)).await?;
     pair.cut(scheduler).await?;
     held_by_as_few_as_possible(scheduler, a).await?;
     pair.promote(scheduler).await?;
     let second = scheduler.node().await?;
-    let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
+    let b = scheduler.enter("B", second, Attempt::new(0, voucher)).await?;
     // It writes, and then finds nobody to give the lock back to.
     scheduler.may_fail(a);
     meet(scheduler, a, b).await
@@ -120,8 +120,8 @@ async fn one_of_two_holds(scheduler: &mut Scheduler<'_>) -> anyhow::Result<(Acto
     let voucher = scheduler.voucher(2).await?;
     scheduler.servers = LockServers::fresh(scheduler.world, count(scheduler)).await?;
     let nodes = [scheduler.node().await?, scheduler.node().await?];
-    let a = scheduler.enter("A", nodes[0], ActorPlan::new(0, voucher)).await?;
-    let b = scheduler.enter("B", nodes[1], ActorPlan::new(0, voucher)).await?;
+    let a = scheduler.enter("A", nodes[0], Attempt::new(0, voucher)).await?;
+    let b = scheduler.enter("B", nodes[1], Attempt::new(0, voucher)).await?;
     held_by_as_few_as_possible(scheduler, a).await?;
     Ok((a, b))
 }
@@ -145,7 +145,7 @@ async fn held_by_as_few_as_possible(scheduler: &mut Scheduler<'_>, a: Actor) -> 
 
 /// B comes while A is about to write.
 async fn meet(scheduler: &mut Scheduler<'_>, a: Actor, b: Actor) -> anyhow::Result<()> {
-    if let Stop::At(Point::OrdersCounted) = scheduler.until_first(b, &IN_OR_AT_THE_DOOR).await? {
+    if let Act::At(Point::OrdersCounted, _) = scheduler.until_first(b, &IN_OR_AT_THE_DOOR).await? {
         // B first: A, which was in first, is late.
         return scheduler.finish_all(&[b, a]).await;
     }
@@ -164,10 +164,10 @@ pub(super) async fn resent_release(scheduler: &mut Scheduler<'_>) -> anyhow::Res
     let second = scheduler.node().await?;
     // Somebody else before, so that Redis knows the scripts: the reply that is lost must be
     // the one to the release.
-    let w = scheduler.enter("W", first, ActorPlan::new(1, wanted).and(on_the_way)).await?;
+    let w = scheduler.enter("W", first, Attempt::new(1, wanted).and(on_the_way)).await?;
     scheduler.finish_all(&[w]).await?;
-    let a = scheduler.enter("A", first, ActorPlan::new(0, wanted).and(on_the_way)).await?;
-    let b = scheduler.enter("B", second, ActorPlan::new(0, wanted)).await?;
+    let a = scheduler.enter("A", first, Attempt::new(0, wanted).and(on_the_way)).await?;
+    let b = scheduler.enter("B", second, Attempt::new(0, wanted)).await?;
     scheduler.must_reach(a, &[Point::Releasing]).await?;
     let before = scripts_run(scheduler).await?;
     proxy.break_by(Fault::LoseAnswer);

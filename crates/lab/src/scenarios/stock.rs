@@ -1,7 +1,7 @@
 //! Many buyers, one stock.
 
 use crate::Scheduler;
-use crate::scheduler::ActorPlan;
+use crate::scheduler::Attempt;
 use crate::told::Event;
 use ladder::{Capability, Point, SEGMENTS};
 
@@ -14,10 +14,10 @@ const LOOKED: [Point; 4] =
 pub(super) async fn last_one(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let voucher = scheduler.voucher(1).await?;
     let node = scheduler.node().await?;
-    let a = scheduler.enter("A", node, ActorPlan::new(0, voucher)).await?;
+    let a = scheduler.enter("A", node, Attempt::new(0, voucher)).await?;
     // Where the stock is in segments, somebody whose segment is the same.
     let rival = if scheduler.rung.can(Capability::Segments) { SEGMENTS } else { 1 };
-    let b = scheduler.enter("B", node, ActorPlan::new(rival, voucher)).await?;
+    let b = scheduler.enter("B", node, Attempt::new(rival, voucher)).await?;
     scheduler.must_reach(a, &LOOKED).await?;
     scheduler.until_first(b, &LOOKED).await?;
     scheduler.finish_all(&[a, b]).await
@@ -30,7 +30,7 @@ pub(super) async fn herd(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let node = scheduler.node().await?;
     let mut buyers = Vec::new();
     for (user, name) in (0..).zip(HERD) {
-        buyers.push(scheduler.enter(name, node, ActorPlan::new(user, voucher)).await?);
+        buyers.push(scheduler.enter(name, node, Attempt::new(user, voucher)).await?);
     }
     scheduler.must_reach(buyers[0], &LOOKED).await?;
     for buyer in &buyers[1..] {

@@ -1,17 +1,18 @@
-//! The ends of leases; and what becomes of all that is left when nobody can take a step any more: the consumers that
-//! live write it, leases end, and whoever waits or was promised something asks again.
+//! The faults of a game: the end of a lease, a kill, a pause; and what a kill has left behind at the end: the leases of
+//! the dead end, whoever waits goes on, and the user of the dead asks again.
 
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tokio::time::{sleep, timeout};
 
+use super::plan::FIRST_NODE;
 use super::play::{Game, LEASE_OF_THE_PAUSED, Mover};
-use super::schedule::Step;
-use crate::judge::{Books, Breach, broken_promises};
+use super::schedule::{CONSUMER, Step, TIME};
+use crate::judge::Breach;
 use crate::leases::{LeaseEnd, tell_waiters};
-use crate::scheduler::{ActorState, PATIENCE};
-use crate::told::{Event, Several, Witness};
+use crate::scheduler::{ActorState, Attempt, PATIENCE};
+use crate::told::{Event, Witness};
 use ladder::{Invariant, LockKind};
 use redisson_lock::connection::Redis;
 
@@ -22,64 +23,75 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 const AGAIN: &str = "A2";
 
 impl Game<'_> {
-    /// Everything works and has its time; then it is judged. Afterwards nothing happens any more.
-    pub(crate) async fn settle(&mut self) -> anyhow::Result<()> {
-        self.broken = Some(match self.plan.is_unpaid {
-            true => self.judge_payments().await?,
-            false => self.judge_at_the_end().await?,
-        });
+    /// Ends the lease on the next of the lock's servers. A buyer that waits looks again, as at a real
+    /// end; it comes in when enough servers know of no holder.
+    pub(super) async fn end_lease(&mut self) -> anyhow::Result<()> {
+        let user = self.lease_that_can_end().await?;
+        let user = user.context("there is no lock whose lease could end")?;
+        let server = self.leases_ended;
+        self.driver.scheduler.expire(user, server).await?;
+        self.leases_ended += 1;
+        self.driver.scheduler.log.say(Event::LeaseEndsOn { redis: self.leases_ended });
+        self.moved(Mover::Lab);
+        if self.leases_ended >= self.plan.rung.quorum() {
+            self.driver.nobody_has_the_lock();
+        }
+        self.tell_waiters(server).await
+    }
+
+    /// The user whose lock has a lease on the server where the next one can end, if any has.
+    pub(super) async fn lease_that_can_end(&self) -> anyhow::Result<Option<i64>> {
+        let Some(redis) = self.redis.get(self.leases_ended) else { return Ok(None) };
+        for user in 0..i64::from(self.plan.users) {
+            let key = self.driver.scheduler.lock_key(user)?;
+            if redis.query::<i64>(redis::cmd("PTTL").arg(key)).await? > 0 {
+                return Ok(Some(user));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) async fn kill(&mut self, place: usize) -> anyhow::Result<()> {
+        let node = match place {
+            CONSUMER => FIRST_NODE,
+            TIME => {
+                self.driver.scheduler.nobody_else_pays();
+                FIRST_NODE
+            }
+            nth => self.driver.node(nth),
+        };
+        self.driver.kill(node).await?;
+        self.moved(Mover::Lab);
         Ok(())
     }
 
-    async fn judge_at_the_end(&mut self) -> anyhow::Result<Vec<Breach>> {
-        let has_killed = self.driver.those(|state| state == ActorState::Killed).next().is_some();
-        let is_at_stake = has_killed && !self.plan.rung.has_consumer();
-        let never_ends = is_at_stake && self.go_on_after_kill().await?;
-        self.driver.scheduler.settle().await?;
-        let mut broken = self.judge().await?;
-        let breaches = self.driver.scheduler.log.breaches().iter();
-        broken.extend(breaches.map(|witness| Breach {
-            invariant: Invariant::NoBrokenPromise,
-            witness: witness.clone(),
-        }));
-        broken.extend(self.deadlocked());
-        if is_at_stake {
-            broken.extend(self.locked_out(never_ends).await?);
-        }
-        Ok(broken)
+    pub(super) async fn pause(&mut self, nth: usize) -> anyhow::Result<()> {
+        let node = self.driver.node(nth);
+        self.driver.scheduler.pause(node)?;
+        self.stopped = Some(node);
+        self.lease_ends_by_itself(self.plan.user(nth)).await?;
+        self.driver.nobody_has_the_lock();
+        self.moved(Mover::Lab);
+        Ok(())
     }
 
-    /// What the books hold now against what every buyer was told.
-    pub(super) async fn judge(&self) -> anyhow::Result<Vec<Breach>> {
-        Ok(broken_promises(&self.driver.scheduler, &self.books().await?))
-    }
-
-    /// The books of what is on sale.
-    pub(crate) async fn books(&self) -> anyhow::Result<Books> {
-        let scheduler = &self.driver.scheduler;
-        Books::of(scheduler, *scheduler.vouchers.first().context("nothing is on sale")?).await
-    }
-
-    /// Everybody that is left waits.
-    pub(super) fn deadlocked(&self) -> Option<Breach> {
-        let left = self.driver.those(|state| !state.is_over());
-        let waits: Vec<&'static str> = left.map(|nth| self.driver.record(nth).name).collect();
-        (!waits.is_empty()).then_some(Breach {
-            invariant: Invariant::NoSelfDeadlock,
-            witness: Witness::NobodyGoesOn { actors: Several::Both(waits) },
-        })
-    }
-
-    async fn locked_out(&mut self, never_ends: bool) -> anyhow::Result<Option<Breach>> {
+    /// After a kill the user comes again, for another voucher: also where somebody was served, a lock may be left
+    /// that keeps it out.
+    pub(super) async fn locked_out(&mut self, never_ends: bool) -> anyhow::Result<Option<Breach>> {
         let survivor = self.driver.those(|state| state != ActorState::Killed).next();
         let node = self.driver.node(survivor.context("no process is left")?);
         let scheduler = &mut self.driver.scheduler;
-        let witness = scheduler.locked_out(AGAIN, node, self.plan.user(0), never_ends).await?;
-        Ok(witness.map(|witness| Breach { invariant: Invariant::NoLockout, witness }))
+        let (user, voucher) = (self.plan.user(0), scheduler.voucher(1).await?);
+        let again = Attempt { patience: PATIENCE / 10, ..Attempt::new(user, voucher) };
+        let again = scheduler.enter(AGAIN, node, again).await?;
+        scheduler.finish_all(&[again]).await?;
+        let witness = Witness::locked_out(user + 1, never_ends);
+        let breach = Breach { invariant: Invariant::NoLockout, witness };
+        Ok((!scheduler.is_served(again)).then_some(breach))
     }
 
     /// The lease of the dead ends, and those that wait go on. Returns whether there is a lock that never ends.
-    async fn go_on_after_kill(&mut self) -> anyhow::Result<bool> {
+    pub(super) async fn go_on_after_kill(&mut self) -> anyhow::Result<bool> {
         let never_ends = self.end_what_the_dead_hold().await?;
         self.moved(Mover::Lab);
         self.run_those_set_free().await?;
@@ -123,7 +135,7 @@ impl Game<'_> {
     }
 
     /// Has those that wait in their processes look again on a server of the lock.
-    pub(super) async fn tell_waiters(&self, server: usize) -> anyhow::Result<()> {
+    async fn tell_waiters(&self, server: usize) -> anyhow::Result<()> {
         for nth in self.driver.those(|state| state == ActorState::QueuedInProcess) {
             let key = self.driver.scheduler.lock_key(self.plan.user(nth))?;
             tell_waiters(&self.redis[server], &key).await?;
@@ -132,7 +144,7 @@ impl Game<'_> {
     }
 
     /// Waits until the leases of a process that does not run have ended on every server of the lock.
-    pub(super) async fn lease_ends_by_itself(&mut self, user: i64) -> anyhow::Result<()> {
+    async fn lease_ends_by_itself(&mut self, user: i64) -> anyhow::Result<()> {
         if self.plan.rung.lock == LockKind::ZooKeeper {
             if self.driver.scheduler.lease_over(user).await? != LeaseEnd::Ended {
                 bail!("the session of a process that does not run was kept");
