@@ -12,6 +12,7 @@ use program::sibling::Sibling;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout};
+use tokio::time::timeout;
 
 use super::lock_servers::LockServers;
 use super::told::Failure;
@@ -226,18 +227,35 @@ impl NodeProcess {
         Ok(())
     }
 
-    /// Until `actor` has done something that nobody has asked about yet.
-    pub(super) async fn listen_for(&mut self, actor: &str) -> anyhow::Result<()> {
+    /// Listens for a moment whether the actor does something that nobody has asked about yet.
+    pub(super) async fn says_something(
+        &mut self,
+        actor: &str,
+        patience: Duration,
+    ) -> anyhow::Result<bool> {
+        match timeout(patience, self.listen_for(actor)).await {
+            Ok(heard) => heard.map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Whether an actor that waits in this process still does. What it waits for was given back
+    /// before this is asked, or was not.
+    pub(super) async fn still_waits(&mut self, actor: &str) -> anyhow::Result<bool> {
+        if !self.has_heard(actor) {
+            self.order(&NodeRequest::Look(actor.to_owned())).await?;
+            self.listen_for(actor).await?;
+        }
+        let acts = self.heard.get_mut(actor);
+        let waits = |act: &mut Act| matches!(act, Act::Waits(_));
+        Ok(acts.is_some_and(|acts| acts.pop_front_if(waits).is_some()))
+    }
+
+    async fn listen_for(&mut self, actor: &str) -> anyhow::Result<()> {
         while !self.has_heard(actor) {
             self.listen().await?;
         }
         Ok(())
-    }
-
-    /// Whether the next thing that `actor` did is that it waits; that is forgotten.
-    pub(super) fn forget_waiting(&mut self, actor: &str) -> bool {
-        let Some(acts) = self.heard.get_mut(actor) else { return false };
-        acts.pop_front_if(|act| matches!(act, Act::Waits(_))).is_some()
     }
 
     /// Whether `actor` did something that nobody has asked about yet.

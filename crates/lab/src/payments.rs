@@ -5,7 +5,7 @@
 use anyhow::{Context, bail};
 
 use super::node_process::Task;
-use super::scheduler::{Act, Actor, ActorState, NodeIndex, Scheduler};
+use super::scheduler::{Act, Actor, ActorState, NodeIndex, Scheduler, TakenMoney};
 use super::told::{Event, Witness};
 use ladder::{Answer, PaymentNotice, WorkTurn};
 
@@ -17,17 +17,6 @@ const MAX_TURNS: usize = 24;
 
 /// A notice that is answered with an error so often is never answered otherwise.
 const MAX_NOTICES: usize = 3;
-
-/// Money that the gateway has taken.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TakenMoney {
-    /// The user who paid.
-    pub(super) payer: &'static str,
-    /// What for.
-    pub(super) order: i64,
-    /// The last notice of it.
-    pub(super) notice: Actor,
-}
 
 impl Scheduler<'_> {
     /// The order that a buyer was told of.

@@ -10,7 +10,6 @@ use tokio::time::timeout;
 use super::lock_servers::LockServers;
 pub(super) use super::node_process::{Act, Attempt};
 use super::node_process::{NodePlan, NodeProcess, NodeRequest, Task};
-use super::payments::TakenMoney;
 use super::sale;
 use super::timeline::{Log, TimelineLine};
 use super::told::{Event, Witness};
@@ -114,6 +113,17 @@ impl ActorRecord {
     pub(super) fn waits_for(&self, what: Awaited) -> bool {
         self.state == ActorState::QueuedInDatabase && self.awaited == Some(what)
     }
+}
+
+/// Money that the gateway has taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TakenMoney {
+    /// The user who paid.
+    pub(super) payer: &'static str,
+    /// What for.
+    pub(super) order: i64,
+    /// The last notice of it.
+    pub(super) notice: Actor,
 }
 
 /// The scheduler.
@@ -241,6 +251,20 @@ impl<'a> Scheduler<'a> {
         };
         self.log.note(name, wants);
         Ok(actor)
+    }
+
+    /// A buyer of the first voucher comes to `node`, and goes on to its end.
+    pub(super) async fn buys(
+        &mut self,
+        name: &'static str,
+        node: NodeIndex,
+        user: i64,
+    ) -> anyhow::Result<Actor> {
+        let voucher = *self.vouchers.first().context("nothing is on sale")?;
+        let buyer = self.enter(name, node, Attempt::new(user, voucher)).await?;
+        // Where it has to wait for a batch, it goes on after that.
+        self.finish_all(&[buyer]).await?;
+        Ok(buyer)
     }
 
     /// A new actor in `node`. It does nothing before it is driven.

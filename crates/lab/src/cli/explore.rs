@@ -7,10 +7,9 @@ use clap::Args;
 use super::progress::schedules_bar;
 use super::replay::timeline;
 use crate::explore::{
-    Exploration, ExploreLimits, ExploreReport, InitialState, LockExploration, LockPart, Setting,
-    SettingOptions, explore, not_explorable, place,
+    Exploration, ExploreLimits, ExploreReport, LockExploration, LockPart, explore, place,
 };
-use crate::game::FaultKind;
+use crate::game::{FaultKind, InitialState, Setting, SettingOptions, not_explorable};
 use crate::report::terminal::Look;
 use crate::report::{Environment, counted};
 use crate::world::in_world;

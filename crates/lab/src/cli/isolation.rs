@@ -10,10 +10,10 @@ use crate::isolation::{
     CASES, DatabaseKind, IsolationCase, IsolationCell, IsolationClaim, IsolationLevel,
     IsolationServer, isolation_matrix, play_cell, skipped_cell,
 };
+use crate::report::counted;
 use crate::report::terminal::{Look, filled, signs};
-use crate::report::{Mark, counted};
 use crate::world::in_world;
-use crate::{Observed, World};
+use crate::{Outcome, World};
 use ladder::{Tables, UnknownName};
 use program::{FAILED, OutputFile, say, say_beside};
 use seckill::config::{ConfigError, StoreArgs};
@@ -134,11 +134,11 @@ async fn play(
                 Reached::Server(server) => play_cell(server, case, level, claim).await,
                 Reached::Missing(how) => skipped_cell(case, kind, level, claim, how.clone()),
                 Reached::Gone(why) => IsolationCell {
-                    observed: Observed::Unknown,
+                    observed: Outcome::Unknown,
                     ..skipped_cell(case, kind, level, claim, why.clone())
                 },
             };
-            if let (Reached::Server(_), Observed::Unknown, Some(why)) =
+            if let (Reached::Server(_), Outcome::Unknown, Some(why)) =
                 (&reached, cell.observed, &cell.witness)
             {
                 reached = Reached::Gone(why.clone());
@@ -157,7 +157,7 @@ async fn play(
 fn told(cell: &IsolationCell, look: Look) -> String {
     let mut lines = vec![String::new(), format!("{}: {}", look.heading(&cell.name()), cell.story)];
     lines.extend(timeline(&cell.timeline, look, Language::English));
-    let outcome = look.judged(Mark::from(cell.observed), cell.is_wrong(), &cell.outcome());
+    let outcome = look.judged(cell.observed, cell.is_wrong(), &cell.outcome());
     lines.push(format!("  {} {outcome} ({} ms)", cell.promise, cell.elapsed_ms));
     lines.extend(cell.witness.as_deref().map(|witness| filled(witness, "    ", look)));
     lines.join("\n")
@@ -174,7 +174,7 @@ fn report(cells: &[IsolationCell], with_matrix: bool, look: Look) -> String {
     }
     let wrong = objections(cells, look);
     if !wrong.is_empty() {
-        let heading = look.judged(Mark::Breaks, true, "Not as claimed");
+        let heading = look.judged(Outcome::Breaks, true, "Not as claimed");
         parts.push(format!("{heading}\n{}", wrong.join("\n")));
     }
     let skipped: Vec<&IsolationCell> = cells.iter().filter(|cell| cell.is_skipped()).collect();
@@ -194,7 +194,7 @@ fn objections(cells: &[IsolationCell], look: Look) -> Vec<String> {
     let mut more = 0;
     for cell in cells.iter().filter(|cell| cell.is_wrong()) {
         let why = cell.witness.as_deref().unwrap_or_default();
-        if cell.observed == Observed::Unknown && told.contains(&why) {
+        if cell.observed == Outcome::Unknown && told.contains(&why) {
             more += 1;
             continue;
         }

@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::explore::{InitialState, Leaf, Setting, not_explorable, play_schedule};
-use crate::game::Schedule;
+use crate::explore::{Leaf, play_schedule};
+use crate::game::{InitialState, Schedule, Setting, not_explorable};
+use crate::report::counted;
 use crate::report::terminal::{Look, filled};
-use crate::report::{Mark, counted};
 use crate::told::InWords;
 use crate::world::in_world;
-use crate::{Cell, TimelineLine, World, cells, replay, scenarios};
+use crate::{Cell, TimelineLine, World, absent, cells, replay};
 use ladder::{Rung, Scenario};
 use program::{FAILED, say};
 use seckill::config::{ConfigError, StoreArgs};
@@ -123,7 +123,7 @@ fn told(cell: &Cell, look: Look, language: Language) -> String {
     let mut lines =
         vec![String::new(), format!("{}{}{story}", look.heading(&name), words["colon"])];
     lines.extend(timeline(&cell.timeline, look, language));
-    let outcome = look.judged(Mark::from(cell), cell.is_wrong(), &cell.outcome_in(language));
+    let outcome = look.judged(cell.observed, cell.is_wrong(), &cell.outcome_in(language));
     lines.push(format!("  {} {outcome} ({} ms)", cell.invariant, cell.elapsed_ms));
     lines.extend(cell.witness_in(language).map(|witness| filled(&witness, "    ", look)));
     lines.join("\n")
@@ -176,7 +176,7 @@ fn chosen(
     let Some(name) = rung else { return Ok(cells().collect()) };
     let rung = super::rung(name)?;
     if let Some(scenario) = scenario {
-        if let Some(reason) = scenarios::absent(scenario, rung) {
+        if let Some(reason) = absent(scenario, rung) {
             let sentence = format!("{scenario} makes no sense on {}: it {reason}", rung.id);
             return Err(ConfigError(sentence));
         }

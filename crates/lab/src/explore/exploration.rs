@@ -6,9 +6,8 @@ use std::time::Instant;
 use futures_util::future::try_join_all;
 use serde::Serialize;
 
-use super::setting::Setting;
 use super::walk::{Branch, Runner, Walk, play_all, play_prefix};
-use crate::game::{FaultKind, Game, Schedule, Step};
+use crate::game::{FaultKind, Game, Schedule, Setting, Step};
 use crate::judge::Breach;
 use crate::lock_servers::LockServers;
 use crate::report::counted;

@@ -3,9 +3,9 @@
 
 use anyhow::bail;
 
-use super::driver::ScheduleDriver;
-use super::plan::FIRST_NODE;
+use super::setting::FIRST_NODE;
 use crate::scheduler::{Act, Actor, ActorState};
+use crate::steps::ScheduleDriver;
 use ladder::{Answer, Capability, GROUP, Point};
 use redisson_lock::connection::Redis;
 
@@ -20,7 +20,7 @@ impl ScheduleDriver<'_> {
     }
 
     /// The turn in the middle of which the consumer is.
-    pub(super) fn open_turn(&self) -> Option<Actor> {
+    pub(crate) fn open_turn(&self) -> Option<Actor> {
         let is_open = |turn: &Actor| !self.scheduler.actors[turn.0].state.is_over();
         self.turns.last().copied().filter(is_open)
     }

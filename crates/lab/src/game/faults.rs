@@ -1,23 +1,16 @@
 //! The faults of a game: the end of a lease, a kill, a pause; and what a kill has left behind at the end: the leases of
 //! the dead end, whoever waits goes on, and the user of the dead asks again.
 
-use std::time::Duration;
-
 use anyhow::{Context, bail};
-use tokio::time::{sleep, timeout};
 
-use super::plan::FIRST_NODE;
 use super::play::{Game, LEASE_OF_THE_PAUSED, Mover};
 use super::schedule::{CONSUMER, Step, TIME};
+use super::setting::FIRST_NODE;
 use crate::judge::Breach;
-use crate::leases::{LeaseEnd, tell_waiters};
+use crate::looks::{LeaseEnd, tell_waiters, until};
 use crate::scheduler::{ActorState, Attempt, PATIENCE};
 use crate::told::{Event, Witness};
 use ladder::{Invariant, LockKind};
-use redisson_lock::connection::Redis;
-
-/// How often Redis is asked whether a lease has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The user of a process that was killed, who comes again.
 const AGAIN: &str = "A2";
@@ -153,24 +146,14 @@ impl Game<'_> {
         }
         let key = self.driver.scheduler.lock_key(user)?;
         for redis in &self.redis {
-            until_lease_ended(redis, &key).await?;
+            // A waiter may have taken the lock at once, for longer than that.
+            let is_over = || async {
+                let left_ms: i64 = redis.query(redis::cmd("PTTL").arg(&key)).await?;
+                Ok(left_ms < 0 || left_ms > LEASE_OF_THE_PAUSED.as_millis() as i64)
+            };
+            until("a lease does not end", is_over).await?;
         }
         self.driver.scheduler.log.say(Event::LeaseEnds);
         Ok(())
     }
-}
-
-/// Waits until a lease that nobody renews has ended. A waiter may have taken the lock at once, for
-/// longer than that.
-async fn until_lease_ended(redis: &Redis, key: &str) -> anyhow::Result<()> {
-    let ended = async {
-        loop {
-            let left_ms: i64 = redis.query(redis::cmd("PTTL").arg(key)).await?;
-            if left_ms < 0 || left_ms > LEASE_OF_THE_PAUSED.as_millis() as i64 {
-                return anyhow::Ok(());
-            }
-            sleep(LOOK_EVERY).await;
-        }
-    };
-    timeout(PATIENCE, ended).await.context("a lease does not end")?
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::driver::{AN_HOUR, ScheduleDriver};
-use super::plan::{FaultKind, GamePlan};
 use super::schedule::{CONSUMER, Step, TIME};
+use super::setting::{FaultKind, GamePlan};
 use crate::judge::{Books, Breach, broken_promises};
 use crate::lock_servers::LockServers;
 use crate::scheduler::{Act, ActorRecord, ActorState, Attempt, NodeIndex, Scheduler};
+use crate::steps::{AN_HOUR, ScheduleDriver};
 use crate::told::{Several, Witness};
 use crate::world::World;
 use ladder::{Capability, Invariant, LockKind};

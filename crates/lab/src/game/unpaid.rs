@@ -1,9 +1,9 @@
 //! Games that begin with an order that was not paid in time: its payment is an actor, and so is what
 //! ends it.
 
-use super::plan::FIRST_NODE;
 use super::play::Game;
 use super::schedule::{ACTOR_NAMES, TIME};
+use super::setting::FIRST_NODE;
 use crate::judge::Breach;
 use crate::scheduler::Attempt;
 use ladder::Invariant;

@@ -1,20 +1,15 @@
 //! What becomes of a lock when a server that keeps it dies, forgets, or has a wrong clock.
 
-use std::time::Duration;
-
 use anyhow::{Context, bail};
-use tokio::time::{sleep, timeout};
 
-use super::leases::IN_OR_AT_THE_DOOR;
+use super::schedules::IN_OR_AT_THE_DOOR;
 use crate::Scheduler;
 use crate::lock_servers::LockServers;
-use crate::scheduler::{Act, Actor, Attempt, PATIENCE};
+use crate::looks::until;
+use crate::scheduler::{Act, Actor, Attempt};
 use crate::told::{Event, FailedPart, Witness};
 use faults::{Fault, Proxy, RedisNode};
 use ladder::{Answer, Capability, LockKind, Point};
-
-/// How often a server is asked.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Where the server that is down is at fault; a failure of anything else proves nothing.
 const LOCK_FAILURES: [FailedPart; 4] =
@@ -173,13 +168,8 @@ pub(super) async fn resent_release(scheduler: &mut Scheduler<'_>) -> anyhow::Res
     proxy.break_by(Fault::LoseAnswer);
     scheduler.log.say(Event::ReplyWillBeLost { actor: "A" });
     scheduler.must_reach(a, &[Point::InnerDone]).await?;
-    let resent = async {
-        while scripts_run(scheduler).await? < before + 2 {
-            sleep(LOOK_EVERY).await;
-        }
-        anyhow::Ok(())
-    };
-    timeout(PATIENCE, resent).await.context("the release was not sent again")??;
+    let is_resent = || async { Ok(scripts_run(scheduler).await? >= before + 2) };
+    until("the release was not sent again", is_resent).await?;
     scheduler.log.say(Event::ReleasedTwice);
     scheduler.must_reach(a, &[Point::OrdersCounted]).await?;
     scheduler.until_first(b, &IN_OR_AT_THE_DOOR).await?;
