@@ -16,6 +16,7 @@ mod retries;
 mod schedules;
 mod servers;
 
+use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -26,6 +27,11 @@ use super::timeline::TimelineLine;
 use super::told::Witness;
 use super::world::World;
 use ladder::{Capability, Invariant, LeaseKind, LockKind, RUNGS, Rung, Scenario};
+
+/// The scenarios of what comes after the answer, of payments and of caches, as the registry has them beside each other.
+const OF_QUEUES: RangeInclusive<Scenario> = Scenario::UpdateIgnored..=Scenario::PublishedTwice;
+const OF_PAYMENTS: RangeInclusive<Scenario> = Scenario::SoldAgain..=Scenario::LatePayment;
+const OF_CACHES: RangeInclusive<Scenario> = Scenario::StaleRefill..=Scenario::LostDelete;
 
 /// Why nobody waits for a release.
 const TURNS_AWAY: &str = "turns a second request away, nobody waits";
@@ -118,7 +124,7 @@ async fn play(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow::Resu
 }
 
 async fn take_steps(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow::Result<()> {
-    let of_batches = scheduler.rung.can(Capability::OneStep) && !queues::is_one(scenario);
+    let of_batches = scheduler.rung.can(Capability::OneStep) && !OF_QUEUES.contains(&scenario);
     if of_batches && scenario != Scenario::NodeDown {
         return production::play(scenario, scheduler).await;
     }
@@ -135,10 +141,8 @@ async fn take_steps(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow
         Scenario::Amnesia => servers::amnesia(scheduler).await,
         Scenario::ClockJump => servers::clock_jump(scheduler).await,
         Scenario::AnswerLost => retries::answer_lost(scheduler).await,
-        cached if caches::is_one(cached) => caches::play(cached, scheduler).await,
-        of_payments if payments::is_one(of_payments) => {
-            payments::play(of_payments, scheduler).await
-        }
+        Scenario::LatePayment => payments::late_payment(scheduler).await,
+        cached if OF_CACHES.contains(&cached) => caches::play(cached, scheduler).await,
         queued => queues::play(queued, scheduler).await,
     }
 }
@@ -148,16 +152,16 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     let unless = |applies: bool, reason: &'static str| (!applies).then_some(reason);
     let has_lease = rung.lease != LeaseKind::NoLease;
     let of_stock = [Scenario::LastOne, Scenario::Herd, Scenario::DoubleClick, Scenario::TwoNodes];
-    if payments::is_one(scenario) {
-        return payments::absent(rung);
+    if OF_PAYMENTS.contains(&scenario) {
+        return unless(rung.can(Capability::Expire), "has no orders that have to be paid");
     }
-    if queues::is_one(scenario) {
+    if OF_QUEUES.contains(&scenario) {
         return queues::absent(scenario, rung);
     }
     if scenario == Scenario::NodeDown {
         return no_lock_server(rung);
     }
-    if caches::is_one(scenario) {
+    if OF_CACHES.contains(&scenario) {
         return caches::absent(scenario, rung);
     }
     if scenario == Scenario::AnswerLost {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::progress::schedules_bar;
+use super::progress::with_bar;
 use super::replay::timeline;
 use crate::explore::{
     Exploration, ExploreLimits, ExploreReport, LockExploration, LockPart, explore, place,
@@ -182,17 +182,10 @@ async fn explore_all(
         if report.skipped.iter().any(|(rung, _)| *rung == setting.rung.id) {
             continue;
         }
-        let bar = schedules_bar(&place(&setting));
-        let rung = setting.rung.id;
+        let (rung, name) = (setting.rung.id, place(&setting));
         report.explorations.push(Exploration::new(setting, limits));
         let Some(exploration) = report.explorations.last_mut() else { continue };
-        let explored = explore(world, exploration, |played, known| {
-            bar.set_length((played + known) as u64);
-            bar.set_position(played as u64);
-        });
-        let explored = explored.await;
-        bar.finish_and_clear();
-        match explored {
+        match with_bar(&name, async |told| explore(world, exploration, told).await).await {
             Ok(()) => eprintln!("{}", line(exploration)),
             Err(error) => match missing(&error) {
                 Some(how) => {

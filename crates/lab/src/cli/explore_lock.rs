@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::progress::schedules_bar;
+use super::progress::with_bar;
 use super::replay::timeline;
 use crate::explore::{LockExploration, explore_lock};
 use crate::report::counted;
@@ -19,14 +19,7 @@ pub(super) async fn run(
     stores: StoreArgs,
 ) -> anyhow::Result<ExitCode> {
     let done = in_world(stores, async |world| {
-        let bar = schedules_bar("lock");
-        let explored = explore_lock(world, &mut exploration, |played, known| {
-            bar.set_length((played + known) as u64);
-            bar.set_position(played as u64);
-        });
-        let explored = explored.await;
-        bar.finish_and_clear();
-        explored
+        with_bar("lock", async |told| explore_lock(world, &mut exploration, told).await).await
     })
     .await;
     eprintln!("{}, {:.0}/s", counted(exploration.schedules, "schedule"), exploration.rate());

@@ -61,9 +61,19 @@ impl LabProgress {
     }
 }
 
-/// How many schedules were played, of those that are known.
-pub(super) fn schedules_bar(what: &str) -> ProgressBar {
+/// How many schedules were played, of those that are known; what explores tells it.
+pub(super) async fn with_bar<T>(
+    what: &str,
+    explore: impl AsyncFnOnce(&dyn Fn(usize, usize)) -> T,
+) -> T {
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} known  {msg}  {elapsed}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(1).with_style(style).with_message(what.to_owned())
+    let bar = ProgressBar::new(1).with_style(style).with_message(what.to_owned());
+    let explored = explore(&|played, known| {
+        bar.set_length((played + known) as u64);
+        bar.set_position(played as u64);
+    })
+    .await;
+    bar.finish_and_clear();
+    explored
 }

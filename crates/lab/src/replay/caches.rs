@@ -9,11 +9,6 @@ use crate::told::Event;
 use ladder::{Capability, Point, QueueKeys, Rung, Scenario};
 use redisson_lock::connection::Redis;
 
-/// Whether a scenario is about a cache.
-pub(super) const fn is_one(scenario: Scenario) -> bool {
-    matches!(scenario, Scenario::StaleRefill | Scenario::LateRefill | Scenario::LostDelete)
-}
-
 /// Why there is no such replay: "it …"; `None` where there is one.
 pub(super) fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     if !rung.can(Capability::Cache) {

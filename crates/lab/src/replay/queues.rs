@@ -22,31 +22,6 @@ const NO_STREAM: &str = "has no stream";
 /// Why none of its orders comes to grief in a stream.
 const WRITES_NONE: &str = "writes no orders from its stream";
 
-/// Whether a scenario is about what comes after the answer.
-pub(super) const fn is_one(scenario: Scenario) -> bool {
-    matches!(
-        scenario,
-        Scenario::UpdateIgnored
-            | Scenario::RedisRestored
-            | Scenario::DiesBeforeAck
-            | Scenario::ConnectionLost
-            | Scenario::OneConsumerName
-            | Scenario::QueueFull
-            | Scenario::FullQueueDies
-            | Scenario::DiesBeforeWrite
-            | Scenario::DiesWithLast
-            | Scenario::GivenUp
-            | Scenario::PoisonEntry
-            | Scenario::GroupFromNow
-            | Scenario::StreamTrimmed
-            | Scenario::StockReloaded
-            | Scenario::SoldAfterReload
-            | Scenario::RedisDies
-            | Scenario::ReplicaLags
-            | Scenario::PublishedTwice
-    )
-}
-
 /// Why there is no such replay: "it …"; `None` where there is one.
 pub(super) fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     if !rung.has_consumer() {

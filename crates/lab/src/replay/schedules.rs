@@ -2,7 +2,9 @@
 //!
 //! `A>looked` goes on to the first of such points, or as far as it gets; `A!looked` has to come there; `A+B` go on to
 //! their ends. `K:A` kills the process of A, and the time of its lease passes; after that `B?` is to be served. `L` ends
-//! the lease of user 1, and `over` is its time: a watchdog has renewed it, or it has ended.
+//! the lease of user 1, and `over` is its time: a watchdog has renewed it, or it has ended. Where orders have to be
+//! paid, `A$2` is A's payment, of which process 2 is told; after `due` it comes too late. `T@1` ends one order that is
+//! not paid, in process 1; `E@2` is another process, which ends all of them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +17,7 @@ use crate::told::{Event, Witness};
 use ladder::{Capability, LeaseKind, LockKind, Point, SEGMENTS, Scenario};
 
 /// `*2` wants the second voucher, and `~` has a lease that ends soon.
-const SCHEDULES: [(Scenario, &str); 11] = [
+const SCHEDULES: [(Scenario, &str); 15] = [
     (Scenario::LastOne, "stock:1 A=1@1 B=rival@1 A!looked B>looked A+B"),
     (
         Scenario::Herd,
@@ -38,6 +40,10 @@ const SCHEDULES: [(Scenario, &str); 11] = [
         Scenario::StalledRelease,
         "stock:1 stock:2 A=1@1 B=1@2*2 C=1@2*2 A!releasing L B>door A C>door B+C",
     ),
+    (Scenario::PayAndExpire, "stock:1 A=1@1 A due T@1 T!order_due A$2 A!paying A+T"),
+    (Scenario::SoldAgain, "stock:1 A=1@1 A due A$2 A!paying T@1 T>end B=2@1 B A+T+B"),
+    (Scenario::HalfExpired, "stock:1 A=1@1 A due T@1 T!half_done K:T E@2 B=2@2 B"),
+    (Scenario::ForgottenTimer, "stock:1 A=1@1 A K:A due E@2 B=2@2 B"),
 ];
 
 /// How far a second request gets: in, or to the lock's door.
@@ -57,6 +63,11 @@ fn points(name: &str) -> anyhow::Result<Vec<Point>> {
         // Between the two commands that take a lock; after the only one, where there is but one.
         "acquiring" => vec![Point::KeySet, Point::Locked],
         "door" => IN_OR_AT_THE_DOOR.to_vec(),
+        // A payment handler has looked at the order, or has written and not committed.
+        "paying" => vec![Point::UnpaidRead, Point::Settling],
+        // What ends an order has done the first of two steps; or, where it has but one, has not committed it.
+        "half_done" => vec![Point::Cancelled, Point::Cancelling],
+        "end" => Vec::new(),
         point => vec![point.parse()?],
     })
 }
@@ -73,7 +84,7 @@ pub(super) async fn play(
 ) -> anyhow::Result<()> {
     let (mut actors, mut end) = (BTreeMap::new(), LeaseEnd::Ended);
     for word in schedule.split(' ') {
-        let (name, sign, rest) = match word.find(['=', '!', '>', ':', '?']) {
+        let (name, sign, rest) = match word.find(['=', '!', '>', ':', '?', '$', '@']) {
             Some(at) => (&word[..at], &word[at..=at], &word[at + 1..]),
             None => (word, "", ""),
         };
@@ -98,6 +109,21 @@ pub(super) async fn play(
                 }
             }
             ("L", _) => scheduler.end_lease(0).await?,
+            ("due", _) => scheduler.time_to_pay_passes(scheduler.vouchers[0]).await?,
+            (name, "$") => {
+                let (order, node) =
+                    (scheduler.order_of(actor(name)?)?, process(scheduler, rest).await?);
+                actors.insert(name, scheduler.pays(name, node, order).await?);
+            }
+            ("E", "@") => {
+                let node = process(scheduler, rest).await?;
+                scheduler.log.say(Event::StartedToExpire { process: node.number() });
+                scheduler.expires_until_idle(node, scheduler.vouchers[0]).await?;
+            }
+            (name, "@") => {
+                let node = process(scheduler, rest).await?;
+                actors.insert(name, scheduler.expires(node, scheduler.vouchers[0]).await?);
+            }
             ("over", _) => lease_is_over(scheduler).await?,
             (names, _) => {
                 let all = names.split('+').map(actor).collect::<anyhow::Result<Vec<_>>>()?;
@@ -116,7 +142,7 @@ async fn enter(
 ) -> anyhow::Result<Actor> {
     let (buyer, is_short) = buyer.strip_suffix('~').map_or((buyer, false), |buyer| (buyer, true));
     let (buyer, voucher) = buyer.split_once('*').unwrap_or((buyer, "1"));
-    let (user, process) = buyer.split_once('@').context("nobody comes to a process")?;
+    let (user, number) = buyer.split_once('@').context("nobody comes to a process")?;
     let user = match user {
         // Where the stock is in segments, somebody whose segment is the same.
         "rival" if scheduler.rung.can(Capability::Segments) => SEGMENTS,
@@ -124,19 +150,25 @@ async fn enter(
         user => user.parse::<i64>()? - 1,
     };
     let attempt = Attempt::new(user, scheduler.vouchers[voucher.parse::<usize>()? - 1]);
-    let node = NodeIndex(process.parse::<usize>()? - 1);
+    let node = process(scheduler, number).await?;
+    scheduler.enter(name, node, if is_short { attempt.short() } else { attempt }).await
+}
+
+/// The process of this number, from 1; it is started when it is first named.
+async fn process(scheduler: &mut Scheduler<'_>, number: &str) -> anyhow::Result<NodeIndex> {
+    let node = NodeIndex(number.parse::<usize>()? - 1);
     while scheduler.nodes.len() <= node.0 {
         scheduler.node().await?;
     }
-    scheduler.enter(name, node, if is_short { attempt.short() } else { attempt }).await
+    Ok(node)
 }
 
 /// The process of an actor is killed, and the lease of user 1 has its time.
 async fn dies(scheduler: &mut Scheduler<'_>, actor: Actor) -> anyhow::Result<LeaseEnd> {
     let node = NodeIndex(scheduler.actors[actor.0].node);
     scheduler.kill(node).await?;
+    scheduler.until_disconnected(node).await?;
     if scheduler.rung.lock == LockKind::Database {
-        scheduler.until_disconnected(node).await?;
         scheduler.log.say(Event::DeadTransactionEnds);
     }
     scheduler.lease_over(0).await
