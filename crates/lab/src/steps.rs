@@ -106,11 +106,11 @@ impl Scheduler<'_> {
             match &act {
                 Act::At(at, detail) => {
                     self.actors[actor.0].state = ActorState::Held;
-                    let detail = match detail {
+                    let detail = match *detail {
                         Detail::Number(id) if at.names_an_order() => {
-                            Detail::Number(self.log.nth_order(*id) as i64)
+                            Detail::Number(self.log.nth_order(id) as i64)
                         }
-                        detail => detail.clone(),
+                        detail => detail,
                     };
                     self.log.note(name, Event::At { step: AtPoint(*at, detail) });
                     if !points.contains(at) {
