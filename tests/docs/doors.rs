@@ -222,6 +222,16 @@ fn a_purchase_can_be_followed_in_twenty_files() {
     assert!(files <= MAX_FILES && lines <= MAX_LINES, "{files} files, {lines} lines: {opened:#?}");
 }
 
+#[test]
+fn a_replay_and_an_exploration_can_be_followed_in_twelve_files_each() {
+    let story = STORIES[2];
+    for section in sections(&read(story)) {
+        let named = steps(story, &section).into_iter().flat_map(|(_, named)| named);
+        let opened: BTreeSet<String> = named.collect();
+        assert!(opened.len() <= 12, "{} files: {opened:#?}", opened.len());
+    }
+}
+
 /// The parts of a page: what stands before the first heading of the second level, then from each to the next.
 fn sections(text: &str) -> Vec<String> {
     text.split("\n## ").map(str::to_owned).collect()

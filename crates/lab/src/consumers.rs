@@ -3,10 +3,9 @@
 
 use anyhow::{Context, bail};
 use tokio::time::timeout;
-use uuid::Uuid;
 
-use super::protocol::{Act, Attempt, NodeRequest};
-use super::scheduler::{Actor, ActorRecord, NodeIndex, PATIENCE, Scheduler, Stop};
+use super::node_process::{NodeRequest, Task};
+use super::scheduler::{Act, Actor, ActorRecord, Attempt, NodeIndex, PATIENCE, Scheduler};
 use super::told::{Event, Witness};
 use ladder::{Answer, GROUP, Point, QueueKeys, WorkTurn};
 use redisson_lock::connection::Redis;
@@ -30,9 +29,10 @@ impl Scheduler<'_> {
     /// One turn of a process' consumer. It does nothing before it is driven.
     pub(super) async fn turn(&mut self, node: NodeIndex) -> anyhow::Result<Actor> {
         let name = *NAMES.get(node.0).context("more processes than names")?;
-        self.nodes[node.0].order(&NodeRequest::Work(name.to_owned())).await?;
+        let turn = self.add(name, node, Task::Work).await?;
         // A consumer that fails is no end of the story.
-        Ok(self.record(ActorRecord { may_fail: true, ..ActorRecord::new(name, node.0) }))
+        self.may_fail(turn);
+        Ok(turn)
     }
 
     /// The consumer of `node` goes on to `point`, and stays there.
@@ -51,8 +51,8 @@ impl Scheduler<'_> {
         loop {
             let turn = self.turn(node).await?;
             match self.finish(turn).await? {
-                Stop::Worked(WorkTurn::Idle) => return Ok(()),
-                Stop::Worked(_) => {}
+                Act::Worked(WorkTurn::Idle) => return Ok(()),
+                Act::Worked(_) => {}
                 other => bail!("the consumer was to write, and came to {other:?}"),
             }
         }
@@ -71,7 +71,7 @@ impl Scheduler<'_> {
         }
         self.drain().await?;
         for nth in 0..self.actors.len() {
-            if self.actors[nth].answer == Some(Stop::Done(Answer::Accepted)) {
+            if self.actors[nth].answer == Some(Act::Done(Answer::Accepted)) {
                 self.ask_again(nth).await?;
             }
         }
@@ -95,8 +95,8 @@ impl Scheduler<'_> {
             for node in self.living() {
                 let turn = self.turn(node).await?;
                 match self.finish(turn).await? {
-                    Stop::Worked(WorkTurn::Idle) => {}
-                    Stop::Failed(_) => (is_idle, failures) = (false, failures + 1),
+                    Act::Worked(WorkTurn::Idle) => {}
+                    Act::Failed(_) => (is_idle, failures) = (false, failures + 1),
                     _ => (is_idle, failures) = (false, 0),
                 }
             }
@@ -163,22 +163,14 @@ impl Scheduler<'_> {
     async fn ask_again(&mut self, nth: usize) -> anyhow::Result<()> {
         let node = self.living().first().context("no process is left to ask")?.0;
         let ActorRecord { name, user, voucher, .. } = self.actors[nth];
-        let attempt = Attempt {
-            actor: name.to_owned(),
-            user,
-            voucher,
-            also: None,
-            lease_ms: 0,
-            patience_ms: 0,
-            request: Uuid::nil().to_string(),
-        };
-        self.nodes[node].order(&NodeRequest::Ask(attempt)).await?;
+        let ask = Task::Ask(Attempt::new(user, voucher));
+        self.nodes[node].order(&NodeRequest::Enter(name.to_owned(), ask)).await?;
         self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await?;
         let act = timeout(PATIENCE, self.nodes[node].next_act(name)).await;
         match act.context("a node does not answer")?? {
             Act::Done(answer) => {
                 self.log.note(name, Event::AsksAgain { answer });
-                self.actors[nth].answer = Some(Stop::Done(answer));
+                self.actors[nth].answer = Some(Act::Done(answer));
                 if answer == Answer::Accepted {
                     self.log.broken(Witness::NoFinalAnswer { buyer: name });
                 }

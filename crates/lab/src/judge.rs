@@ -5,33 +5,41 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::scheduler::Scheduler;
-use super::told::{NotInstalled, Several, Witness};
+use super::told::{NotInstalled, Several, Witness, words};
 use ladder::{Answer, Invariant};
 use seckill::model::VoucherId;
 use seckill::purchase::audit::{OrderLives, VoucherAudit};
 
-/// What a rung says of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LabClaim {
-    /// The promise is kept.
-    Holds,
-    /// It is not.
-    Breaks,
+words! {
+    /// What a cell came to, or is claimed to come to. What is unknown did not come to its end, and is never counted as
+    /// either; what is skipped lacks something on this machine, and is no failure.
+    #[derive(Copy, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub Outcome {
+        Holds => "holds", "守住";
+        Breaks => "breaks", "打破";
+        Unknown => "unknown", "没有结论";
+        Skipped => "skipped", "跳过";
+        Absent => "makes no sense here", "在这里没有意义";
+    }
 }
 
-/// What was seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Observed {
-    /// The promise was kept.
-    Holds,
-    /// It was broken.
-    Breaks,
-    /// The replay did not come to its end; never counted as either.
-    Unknown,
-    /// Not played: this machine lacks something that it needs. Neither, and no failure.
-    Skipped,
+impl Outcome {
+    /// A sign of one column, so that no colour is needed.
+    pub const fn sign(self) -> char {
+        match self {
+            Self::Holds => '✓',
+            Self::Breaks => '✗',
+            Self::Unknown => '?',
+            Self::Skipped => '–',
+            Self::Absent => '·',
+        }
+    }
+
+    /// What something is claimed to do.
+    pub const fn infinitive(self) -> &'static str {
+        if matches!(self, Self::Breaks) { "break" } else { "hold" }
+    }
 }
 
 /// Why `error` says nothing about the ladder: this machine lacks something. The sentence says
@@ -44,28 +52,28 @@ pub fn missing(error: &anyhow::Error) -> Option<String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Verdict {
     /// What was seen.
-    pub(super) observed: Observed,
+    pub(super) observed: Outcome,
     /// What shows it, or why nothing can be said.
     pub(super) witness: Option<Witness>,
 }
 
 impl Verdict {
     /// Kept.
-    pub(super) const HOLDS: Self = Self { observed: Observed::Holds, witness: None };
+    pub(super) const HOLDS: Self = Self { observed: Outcome::Holds, witness: None };
 
     /// Broken.
     pub(super) const fn breaks(witness: Witness) -> Self {
-        Self { observed: Observed::Breaks, witness: Some(witness) }
+        Self { observed: Outcome::Breaks, witness: Some(witness) }
     }
 
     /// Nothing can be said.
     pub(super) const fn unknown(why: Witness) -> Self {
-        Self { observed: Observed::Unknown, witness: Some(why) }
+        Self { observed: Outcome::Unknown, witness: Some(why) }
     }
 
     /// Nothing was played.
     pub(super) const fn skipped(missing: NotInstalled) -> Self {
-        Self { observed: Observed::Skipped, witness: Some(Witness::Missing { missing }) }
+        Self { observed: Outcome::Skipped, witness: Some(Witness::Missing { missing }) }
     }
 
     /// What a replay that failed amounts to: what is not installed proves nothing.
@@ -161,8 +169,8 @@ impl Books {
         if orders + left != initial {
             return Some(Witness::OutOfBalance { orders, left, initial });
         }
-        let sold_out = scheduler.answers().filter(|(_, answer)| *answer == Answer::SoldOut);
-        let sent_away: Vec<&'static str> = sold_out.map(|(name, _)| name).collect();
+        let sold_out = scheduler.answered().filter(|(_, answer)| *answer == Answer::SoldOut);
+        let sent_away: Vec<&'static str> = sold_out.map(|(record, _)| record.name).collect();
         // What was sold out at that time may be on sale again.
         let comes_back = !self.ended.is_empty();
         (left > 0 && !sent_away.is_empty() && !comes_back)

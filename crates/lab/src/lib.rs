@@ -4,12 +4,12 @@
 //!
 //! In reading order.
 //!
-//! - One replay: `replay`, a cell of the matrix; `scenarios`, what happens to a rung; `scheduler` and
-//!   `actors`, which go on only when the schedule says so; `steps`, how they go on; `consumers`, which write
-//!   later what was sold before; `payments`, of orders that have to be paid; `leases`, what becomes of a lease;
+//! - One replay: `replay`, a cell of the matrix, and what happens to a rung in it; `scheduler`, actors which go on
+//!   only when the schedule says so; `steps`, how they go on; `consumers`, which write later what was sold before;
+//!   `payments`, of orders that have to be paid; `looks`, what the servers say of transactions and leases;
 //!   `timeline`, what happened, and `told`, its words; `judge`, what came of it.
 //! - Where it happens: `world`, the servers and scratch databases; `lock_servers`, those of a rung's lock;
-//!   `node_process` and `node`, the two sides of a process that sells, with the `protocol` between them;
+//!   `node_process` and `node`, the two sides of a process that sells;
 //!   the crate `faults`, servers to kill, pause and cut off.
 //! - Any other schedule: a `game`, step by step; `explore` walks through every interleaving of it, and in a
 //!   `session` somebody else is the scheduler.
@@ -21,24 +21,21 @@
 // takes the compiler deeper than its default of 128.
 #![recursion_limit = "256"]
 
-mod actors;
 pub mod cli;
 mod consumers;
 pub mod explore;
 pub mod game;
 pub mod isolation;
 mod judge;
-mod leases;
 mod lock_servers;
+mod looks;
 mod node;
 mod node_process;
 mod payments;
-mod protocol;
 mod replay;
 pub mod report;
 mod rush;
 mod sale;
-pub mod scenarios;
 mod scheduler;
 mod serve;
 pub mod session;
@@ -49,9 +46,9 @@ mod world;
 
 use scheduler::Scheduler;
 
-pub use judge::{Breach, LabClaim, Observed, missing};
+pub use judge::{Breach, Outcome, missing};
 pub use node::run as run_node;
-pub use replay::{Cell, cells, replay};
+pub use replay::{Cell, absent, cells, replay};
 pub use rush::{RungSale, RushOptions, RushReport, rush, rush_seeded};
 pub use sale::judged_books;
 pub use serve::LabServer;

@@ -2,21 +2,23 @@
 //! lab tells it to, or serves HTTP; in both cases it ends when its standard input does.
 
 use std::collections::HashMap;
+use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
-use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use async_trait::async_trait;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
-use super::protocol::{Act, Attempt, NodePlan, NodeReport, NodeRequest, say};
+use super::node_process::{Act, Attempt, FEW_PLACES, NodePlan, NodeReport, NodeRequest, Task};
 use super::told::Failure;
 use ladder::{
-    self, Awaited, Design, Detail, Director, PaymentNotice, Point, Purchase, RungError, Work,
+    self, Awaited, Design, Detail, Director, Point, Purchase, Resources, RungError, Work,
 };
 use seckill::model::{UserId, VoucherId};
 
@@ -29,13 +31,15 @@ pub async fn run() -> anyhow::Result<()> {
     let plan = lines.next_line().await?.context("no plan on standard input")?;
     let plan: NodePlan = serde_json::from_str(&plan).context("the plan cannot be read")?;
     let rung = ladder::find(&plan.rung)?;
+    let NodePlan { database_url, redis_urls, zookeeper, key_prefix, .. } = plan;
+    let resources = Resources::open(&database_url, &redis_urls, zookeeper, &key_prefix)?;
     if plan.http {
-        return super::serve::node(&plan, async move {
-            while lines.next_line().await.is_ok_and(|line| line.is_some()) {}
-        })
-        .await;
+        let ended = async move { while lines.next_line().await.is_ok_and(|it| it.is_some()) {} };
+        let ready = |address: SocketAddr| say(&NodeReport::Ready(Some(address.to_string())));
+        return super::serve::node(rung, resources, ready, ended).await;
     }
-    let design: Arc<dyn Design> = (rung.build)(plan.resources()?).await?.into();
+    let resources = Resources { queue: FEW_PLACES, ..resources };
+    let design: Arc<dyn Design> = (rung.build)(resources).await?.into();
     if plan.consumer {
         design.start_consumer().await?;
     }
@@ -43,59 +47,42 @@ pub async fn run() -> anyhow::Result<()> {
     act(design, lines).await
 }
 
+/// Writes a line at once. A lab that does not read any more has ended, and so does the node.
+fn say(said: &NodeReport) {
+    let mut stdout = std::io::stdout().lock();
+    let line = serde_json::to_string(said).unwrap_or_default();
+    if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {
+        std::process::exit(1);
+    }
+}
+
 async fn act(design: Arc<dyn Design>, mut lines: Lines<BufReader<Stdin>>) -> anyhow::Result<()> {
     let mut actors: HashMap<String, Arc<ActorDirector>> = HashMap::new();
     let mut attempts = JoinSet::new();
     while let Some(line) = lines.next_line().await? {
-        let (name, task) = match serde_json::from_str(&line).context("an order cannot be read")? {
-            NodeRequest::Enter(attempt) => (attempt.actor.clone(), Task::Buy(attempt)),
-            NodeRequest::Ask(attempt) => (attempt.actor.clone(), Task::Ask(attempt)),
-            NodeRequest::Work(name) => (name, Task::Work),
-            NodeRequest::Pay(name, notice) => (name, Task::Pay(notice)),
-            NodeRequest::Expire(name, voucher) => (name, Task::Expire(voucher)),
-            NodeRequest::Restock(name, voucher, more) => (name, Task::Restock(voucher, more)),
-            NodeRequest::Go(name) => match actors.get(&name) {
-                Some(actor) => {
-                    actor.go.add_permits(1);
-                    continue;
-                }
-                None => bail!("there is no actor {name:?}"),
-            },
-            NodeRequest::Look(name) => match actors.get(&name) {
-                Some(actor) => {
-                    actor.look();
-                    continue;
-                }
-                None => bail!("there is no actor {name:?}"),
-            },
+        let known = |name: &String| actors.get(name).context("there is no such actor");
+        match serde_json::from_str(&line).context("an order cannot be read")? {
+            NodeRequest::Enter(name, task) => {
+                let actor = Arc::new(ActorDirector::new(name.clone()));
+                actors.insert(name, Arc::clone(&actor));
+                let design = Arc::clone(&design);
+                attempts.spawn(async move {
+                    actor.until_told_to_go().await;
+                    let director = Arc::clone(&actor) as Arc<dyn Director>;
+                    let act = task.carry_out(&*design, director).await;
+                    actor.did(act.unwrap_or_else(|error| Act::Failed(Failure::from(&error))));
+                });
+            }
+            NodeRequest::Go(name) => known(&name)?.go.add_permits(1),
+            NodeRequest::Look(name) => known(&name)?.look(),
             NodeRequest::BreakOff => {
                 attempts.shutdown().await;
                 actors.clear();
                 say(&NodeReport::BrokenOff);
-                continue;
             }
-        };
-        let actor = Arc::new(ActorDirector::new(name.clone()));
-        actors.insert(name, Arc::clone(&actor));
-        let design = Arc::clone(&design);
-        attempts.spawn(async move {
-            actor.until_told_to_go().await;
-            let director = Arc::clone(&actor) as Arc<dyn Director>;
-            let act = task.carry_out(&*design, director).await;
-            actor.did(act.unwrap_or_else(|error| Act::Failed(Failure::from(&error))));
-        });
+        }
     }
     Ok(())
-}
-
-/// What an actor is here for.
-enum Task {
-    Buy(Attempt),
-    Ask(Attempt),
-    Work,
-    Pay(PaymentNotice),
-    Expire(i64),
-    Restock(i64, i32),
 }
 
 impl Task {
@@ -130,10 +117,10 @@ fn purchase(attempt: &Attempt, director: Arc<dyn Director>) -> anyhow::Result<Pu
     Ok(Purchase {
         user: UserId::try_from(attempt.user)?,
         voucher: VoucherId::try_from(attempt.voucher)?,
-        lease: Duration::from_millis(attempt.lease_ms),
-        patience: Duration::from_millis(attempt.patience_ms),
+        lease: attempt.lease,
+        patience: attempt.patience,
         also: attempt.also.map(VoucherId::try_from).transpose()?,
-        request: attempt.request.parse()?,
+        request: attempt.request.map_or_else(Uuid::new_v4, Uuid::from_u128),
         director: Some(director),
     })
 }
@@ -174,7 +161,7 @@ impl ActorDirector {
     }
 
     fn did(&self, act: Act) {
-        say(&NodeReport::Acted { actor: self.name.clone(), act });
+        say(&NodeReport::Acted(self.name.clone(), act));
     }
 }
 

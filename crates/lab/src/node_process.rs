@@ -1,17 +1,163 @@
-//! A node, as the lab sees it: a child process that is told what to do, and that can be killed
-//! and paused.
+//! A node, as the lab sees it: a child process in which attempts are made, and that can be killed and paused. The two
+//! say a line of JSON each to the other: an order, or what an actor did.
 
 use std::collections::{HashMap, VecDeque};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use child_process::ChildProcess;
 use nix::sys::signal::Signal;
 use program::sibling::Sibling;
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout};
+use tokio::time::timeout;
 
-use super::protocol::{Act, NodePlan, NodeReport, NodeRequest};
+use super::lock_servers::LockServers;
+use super::told::Failure;
+use ladder::{Answer, Awaited, Detail, PaymentNotice, Point, Purchase, Rung, WorkTurn};
+
+/// Places in a rung's queue in a replay: few, so that it can be seen to fill.
+pub(super) const FEW_PLACES: usize = 5;
+
+/// What a node is to be: the first line it reads.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct NodePlan {
+    /// The rung that it sells by.
+    pub(super) rung: String,
+    /// PostgreSQL.
+    pub(super) database_url: String,
+    /// The lock's Redis servers.
+    pub(super) redis_urls: Vec<String>,
+    /// ZooKeeper, as `host:port`.
+    pub(super) zookeeper: Option<String>,
+    /// What all keys begin with.
+    pub(super) key_prefix: String,
+    /// Serve HTTP, instead of acting as it is told to.
+    pub(super) http: bool,
+    /// Make ready its consumer, where the rung has one.
+    pub(super) consumer: bool,
+}
+
+impl NodePlan {
+    /// A node that acts by `rung`, with `servers` for its lock and names that begin with `key_prefix`.
+    pub(super) fn new(
+        rung: &Rung,
+        database_url: String,
+        servers: &LockServers,
+        key_prefix: String,
+    ) -> Self {
+        Self {
+            rung: rung.id.to_owned(),
+            database_url,
+            redis_urls: servers.redis_urls.clone(),
+            zookeeper: servers.zookeeper.clone(),
+            key_prefix,
+            http: false,
+            consumer: true,
+        }
+    }
+}
+
+/// An order to a node.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum NodeRequest {
+    /// There is a new actor of this name, which waits until it is told to go.
+    Enter(String, Task),
+    /// The actor goes on to its next pause point.
+    Go(String),
+    /// An actor that waits in this process is to say so again, unless it waits no more.
+    Look(String),
+    /// Every attempt is dropped where it is, and nothing of it is left here.
+    BreakOff,
+}
+
+/// What an actor is here for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Task {
+    Buy(Attempt),
+    /// The buyer asks what became of an attempt that was accepted.
+    Ask(Attempt),
+    /// One turn of the consumer.
+    Work,
+    Pay(PaymentNotice),
+    /// One turn of what ends unpaid orders of this voucher.
+    Expire(i64),
+    /// An operator puts so many more of this voucher on sale.
+    Restock(i64, i32),
+}
+
+/// What a buyer wants, as in [`Purchase`].
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Attempt {
+    /// Which of the cell's users, from 0; in a process, the user's number.
+    pub(super) user: i64,
+    pub(super) voucher: i64,
+    pub(super) also: Option<i64>,
+    pub(super) lease: Duration,
+    pub(super) patience: Duration,
+    /// The key of the request, where it is not one of its own.
+    pub(super) request: Option<u128>,
+}
+
+impl Attempt {
+    /// A lease that no replay outlasts.
+    const LONG_LEASE: Duration = Duration::from_secs(120);
+
+    /// A lease whose end a replay waits for.
+    pub(super) const SHORT_LEASE: Duration = Duration::from_millis(500);
+
+    /// A buyer of one voucher, with a lease that does not end meanwhile.
+    pub(super) const fn new(user: i64, voucher: i64) -> Self {
+        let (lease, patience) = (Self::LONG_LEASE, Purchase::PATIENCE);
+        Self { user, voucher, also: None, lease, patience, request: None }
+    }
+
+    /// With a lease that ends soon.
+    pub(super) const fn short(self) -> Self {
+        Self { lease: Self::SHORT_LEASE, ..self }
+    }
+
+    /// Buys another voucher on the way.
+    pub(super) const fn and(self, also: i64) -> Self {
+        Self { also: Some(also), ..self }
+    }
+}
+
+/// What a node says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum NodeReport {
+    /// It listens: for orders, or at this address.
+    Ready(Option<String>),
+    /// No attempt is left.
+    BrokenOff,
+    /// An actor did something: who, and what.
+    Acted(String, Act),
+}
+
+/// What an actor did, and where that brought it to a stop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Act {
+    /// It is at a pause point, and stays there until it is told to go.
+    At(Point, Detail),
+    /// It waits for another actor.
+    Waits(Awaited),
+    /// It was answered.
+    Done(Answer),
+    /// It was a turn of a consumer, of a payment or of what ends orders, and is over.
+    Worked(WorkTurn),
+    /// Nobody knows of the attempt that was asked about.
+    NeverHeardOf,
+    /// It found that it had lost its lock, and wrote nothing.
+    LostLock,
+    /// It came to no answer.
+    Failed(Failure),
+}
 
 /// A running node. It ends with this, and with the lab's process, whatever ends that.
 pub(super) struct NodeProcess {
@@ -37,13 +183,10 @@ impl NodeProcess {
         let lines = BufReader::new(stdout.context("a node has no output")?).lines();
         let mut node = Self { child, stdin, lines, heard: HashMap::new(), address: None };
         node.order(plan).await?;
-        match node.hear().await? {
-            NodeReport::Ready(address) => node.address = address,
-            NodeReport::Acted { .. } | NodeReport::BrokenOff => {
-                bail!("a node acted before it was ready")
-            }
-        }
-        Ok(node)
+        let NodeReport::Ready(address) = node.hear().await? else {
+            bail!("a node acted before it was ready")
+        };
+        Ok(Self { address, ..node })
     }
 
     /// Gives an order: a line of JSON.
@@ -70,7 +213,7 @@ impl NodeProcess {
 
     /// Until somebody here does something. Dropping the future loses nothing.
     pub(super) async fn listen(&mut self) -> anyhow::Result<()> {
-        if let NodeReport::Acted { actor, act } = self.hear().await? {
+        if let NodeReport::Acted(actor, act) = self.hear().await? {
             self.heard.entry(actor).or_default().push_back(act);
         }
         Ok(())
@@ -84,18 +227,35 @@ impl NodeProcess {
         Ok(())
     }
 
-    /// Until `actor` has done something that nobody has asked about yet.
-    pub(super) async fn listen_for(&mut self, actor: &str) -> anyhow::Result<()> {
+    /// Listens for a moment whether the actor does something that nobody has asked about yet.
+    pub(super) async fn says_something(
+        &mut self,
+        actor: &str,
+        patience: Duration,
+    ) -> anyhow::Result<bool> {
+        match timeout(patience, self.listen_for(actor)).await {
+            Ok(heard) => heard.map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Whether an actor that waits in this process still does. What it waits for was given back
+    /// before this is asked, or was not.
+    pub(super) async fn still_waits(&mut self, actor: &str) -> anyhow::Result<bool> {
+        if !self.has_heard(actor) {
+            self.order(&NodeRequest::Look(actor.to_owned())).await?;
+            self.listen_for(actor).await?;
+        }
+        let acts = self.heard.get_mut(actor);
+        let waits = |act: &mut Act| matches!(act, Act::Waits(_));
+        Ok(acts.is_some_and(|acts| acts.pop_front_if(waits).is_some()))
+    }
+
+    async fn listen_for(&mut self, actor: &str) -> anyhow::Result<()> {
         while !self.has_heard(actor) {
             self.listen().await?;
         }
         Ok(())
-    }
-
-    /// Whether the next thing that `actor` did is that it waits; that is forgotten.
-    pub(super) fn forget_waiting(&mut self, actor: &str) -> bool {
-        let Some(acts) = self.heard.get_mut(actor) else { return false };
-        acts.pop_front_if(|act| matches!(act, Act::Waits(_))).is_some()
     }
 
     /// Whether `actor` did something that nobody has asked about yet.

@@ -4,9 +4,8 @@
 
 use anyhow::{Context, bail};
 
-use super::actors::{ActorRecord, ActorState, TakenMoney};
-use super::protocol::NodeRequest;
-use super::scheduler::{Actor, NodeIndex, Scheduler, Stop};
+use super::node_process::Task;
+use super::scheduler::{Act, Actor, ActorState, NodeIndex, Scheduler, TakenMoney};
 use super::told::{Event, Witness};
 use ladder::{Answer, PaymentNotice, WorkTurn};
 
@@ -23,7 +22,7 @@ impl Scheduler<'_> {
     /// The order that a buyer was told of.
     pub(super) fn order_of(&self, buyer: Actor) -> anyhow::Result<i64> {
         match self.answer(buyer) {
-            Some(Stop::Done(Answer::Ordered(order))) => Ok(*order),
+            Some(Act::Done(Answer::Ordered(order))) => Ok(*order),
             other => bail!("a buyer was to have an order, and was told {other:?}"),
         }
     }
@@ -55,15 +54,13 @@ impl Scheduler<'_> {
         order: i64,
     ) -> anyhow::Result<Actor> {
         let notice = PaymentNotice { order, transaction: format!("money-for-{order}") };
-        self.nodes[node.0].order(&NodeRequest::Pay(payer.to_owned(), notice)).await?;
-        Ok(self.record(ActorRecord::new(payer, node.0)))
+        self.add(payer, node, Task::Pay(notice)).await
     }
 
     /// One turn of what ends unpaid orders in `node`. It does nothing before it is driven.
     pub(super) async fn expires(&mut self, node: NodeIndex, voucher: i64) -> anyhow::Result<Actor> {
         let name = *NAMES.get(node.0).context("more processes than names")?;
-        self.nodes[node.0].order(&NodeRequest::Expire(name.to_owned(), voucher)).await?;
-        Ok(self.record(ActorRecord::new(name, node.0)))
+        self.add(name, node, Task::Expire(voucher)).await
     }
 
     /// What ends unpaid orders in `node` takes turns until it knows of none.
@@ -75,8 +72,8 @@ impl Scheduler<'_> {
         for _ in 0..MAX_TURNS {
             let turn = self.expires(node, voucher).await?;
             match self.finish(turn).await? {
-                Stop::Worked(WorkTurn::Idle) => return Ok(()),
-                Stop::Worked(WorkTurn::Cancelled | WorkTurn::Outrun) => {}
+                Act::Worked(WorkTurn::Idle) => return Ok(()),
+                Act::Worked(WorkTurn::Cancelled | WorkTurn::Outrun) => {}
                 other => bail!("an unpaid order was to be ended, and it came to {other:?}"),
             }
         }
@@ -112,7 +109,7 @@ impl Scheduler<'_> {
         let node = *self.living().first().context("no process is left")?;
         for nth in 0..self.money.len() {
             for _ in 0..MAX_NOTICES {
-                if let Some(Stop::Worked(_)) = self.answer(self.money[nth].notice) {
+                if let Some(Act::Worked(_)) = self.answer(self.money[nth].notice) {
                     break;
                 }
                 self.says_again(nth, node).await?;
@@ -136,7 +133,7 @@ impl Scheduler<'_> {
             .bind(order)
             .fetch_one(&self.database)
             .await?;
-            let accepted = self.answer(notice) == Some(&Stop::Worked(WorkTurn::Paid));
+            let accepted = self.answer(notice) == Some(&Act::Worked(WorkTurn::Paid));
             match (is_paid, goes_back) {
                 (true, true) => lost.push(Witness::OrderAndMoney { payer }),
                 (false, false) if accepted => lost.push(Witness::CancelledThoughPaid { payer }),

@@ -1,16 +1,40 @@
 //! One cell of the matrix: one scenario, played on one rung, judged.
+//!
+//! A scenario lets each actor run to its next pause point and no further, so it reproduces every time. It says what is
+//! done, and leaves it to the judge what came of it. It must play on every rung: one rung lets a second actor through,
+//! another has it wait, a third turns it away. `schedules` has those that are nothing but steps; the other modules
+//! those that need more: servers that fail, rows that the lab locks, what comes later.
 
+mod caches;
+mod failing_consumers;
+mod owners;
+mod payments;
+mod production;
+mod queues;
+mod redis_losses;
+mod retries;
+mod schedules;
+mod servers;
+
+use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use serde::Serialize;
 
-use super::judge::{LabClaim, Observed, Verdict, judge};
-use super::scenarios;
+use super::judge::{Outcome, Verdict, judge};
 use super::scheduler::Scheduler;
 use super::timeline::TimelineLine;
 use super::told::Witness;
 use super::world::World;
-use ladder::{Invariant, RUNGS, Rung, Scenario};
+use ladder::{Capability, Invariant, LeaseKind, LockKind, RUNGS, Rung, Scenario};
+
+/// The scenarios of what comes after the answer, of payments and of caches, as the registry has them beside each other.
+const OF_QUEUES: RangeInclusive<Scenario> = Scenario::UpdateIgnored..=Scenario::PublishedTwice;
+const OF_PAYMENTS: RangeInclusive<Scenario> = Scenario::SoldAgain..=Scenario::LatePayment;
+const OF_CACHES: RangeInclusive<Scenario> = Scenario::StaleRefill..=Scenario::LostDelete;
+
+/// Why nobody waits for a release.
+const TURNS_AWAY: &str = "turns a second request away, nobody waits";
 
 /// A cell of the matrix.
 #[derive(Debug, Clone, Serialize)]
@@ -22,9 +46,9 @@ pub struct Cell {
     /// What was at stake.
     pub invariant: Invariant,
     /// What the rung says.
-    pub claimed: LabClaim,
+    pub claimed: Outcome,
     /// What was seen.
-    pub observed: Observed,
+    pub observed: Outcome,
     /// What the verdict rests on.
     pub witness: Option<Witness>,
     /// How long it took, in milliseconds.
@@ -36,15 +60,12 @@ pub struct Cell {
 impl Cell {
     /// Whether it came out as claimed.
     pub fn is_as_claimed(&self) -> bool {
-        matches!(
-            (self.claimed, self.observed),
-            (LabClaim::Holds, Observed::Holds) | (LabClaim::Breaks, Observed::Breaks)
-        )
+        self.claimed == self.observed
     }
 
     /// Whether it was not played, for want of something.
     pub fn is_skipped(&self) -> bool {
-        self.observed == Observed::Skipped
+        self.observed == Outcome::Skipped
     }
 
     /// Whether it speaks against the ladder: it came out otherwise than claimed, or nobody
@@ -59,7 +80,7 @@ pub fn cells() -> impl Iterator<Item = (&'static Rung, Scenario)> {
     RUNGS.iter().flat_map(|rung| {
         let scenarios = Scenario::ALL.iter().copied();
         scenarios
-            .filter(|scenario| scenarios::absent(*scenario, rung).is_none())
+            .filter(|scenario| absent(*scenario, rung).is_none())
             .map(move |scenario| (rung, scenario))
     })
 }
@@ -81,7 +102,7 @@ pub async fn replay(world: &World, rung: &'static Rung, scenario: Scenario) -> C
         rung: rung.id,
         scenario,
         invariant: scenario.invariant(),
-        claimed: if rung.claims_to_survive(scenario) { LabClaim::Holds } else { LabClaim::Breaks },
+        claimed: if rung.claims_to_survive(scenario) { Outcome::Holds } else { Outcome::Breaks },
         observed: verdict.observed,
         witness: verdict.witness,
         elapsed_ms: begun.elapsed().as_millis() as u64,
@@ -89,10 +110,117 @@ pub async fn replay(world: &World, rung: &'static Rung, scenario: Scenario) -> C
     }
 }
 
+/// Where the scenario cannot be played to its end, the cell is unknown.
 async fn play(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow::Result<Verdict> {
-    scenarios::play(scenario, scheduler).await?;
-    if let Some(why) = scheduler.failure() {
-        return Ok(Verdict::unknown(why));
+    take_steps(scheduler, scenario).await?;
+    // Where a server stays away, nobody can write later what was sold, or be asked.
+    if scenario != Scenario::NodeDown {
+        scheduler.settle().await?;
     }
-    judge(scheduler, scenario.invariant()).await
+    match scheduler.failure() {
+        Some(why) => Ok(Verdict::unknown(why)),
+        None => judge(scheduler, scenario.invariant()).await,
+    }
+}
+
+async fn take_steps(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow::Result<()> {
+    let of_batches = scheduler.rung.can(Capability::OneStep) && !OF_QUEUES.contains(&scenario);
+    if of_batches && scenario != Scenario::NodeDown {
+        return production::play(scenario, scheduler).await;
+    }
+    if let Some(schedule) = schedules::of(scenario) {
+        return schedules::play(scheduler, schedule).await;
+    }
+    match scenario {
+        Scenario::Nested => owners::nested(scheduler).await,
+        Scenario::LostWakeup => owners::lost_wakeup(scheduler).await,
+        Scenario::PausedHolder => owners::paused_holder(scheduler).await,
+        Scenario::NodeDown => servers::node_down(scheduler).await,
+        Scenario::ResentRelease => servers::resent_release(scheduler).await,
+        Scenario::Failover => servers::failover(scheduler).await,
+        Scenario::Amnesia => servers::amnesia(scheduler).await,
+        Scenario::ClockJump => servers::clock_jump(scheduler).await,
+        Scenario::AnswerLost => retries::answer_lost(scheduler).await,
+        Scenario::LatePayment => payments::late_payment(scheduler).await,
+        cached if OF_CACHES.contains(&cached) => caches::play(cached, scheduler).await,
+        queued => queues::play(queued, scheduler).await,
+    }
+}
+
+/// Why `scenario` makes no sense on `rung`: "it …"; `None` where it does.
+pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
+    let unless = |applies: bool, reason: &'static str| (!applies).then_some(reason);
+    let has_lease = rung.lease != LeaseKind::NoLease;
+    let of_stock = [Scenario::LastOne, Scenario::Herd, Scenario::DoubleClick, Scenario::TwoNodes];
+    if OF_PAYMENTS.contains(&scenario) {
+        return unless(rung.can(Capability::Expire), "has no orders that have to be paid");
+    }
+    if OF_QUEUES.contains(&scenario) {
+        return queues::absent(scenario, rung);
+    }
+    if scenario == Scenario::NodeDown {
+        return no_lock_server(rung);
+    }
+    if OF_CACHES.contains(&scenario) {
+        return caches::absent(scenario, rung);
+    }
+    if scenario == Scenario::AnswerLost {
+        return unless(rung.can(Capability::Retried), "has clients that send nothing again");
+    }
+    if scenario == Scenario::OtherSegment {
+        return unless(rung.can(Capability::Segments), "keeps its stock in one row");
+    }
+    if matches!(rung.lock, LockKind::NoLock | LockKind::Stream) {
+        return unless(of_stock.contains(&scenario), "takes no lock");
+    }
+    if rung.can(Capability::OneStep) {
+        return production::absent(scenario);
+    }
+    match scenario {
+        Scenario::LastOne
+        | Scenario::Herd
+        | Scenario::DoubleClick
+        | Scenario::TwoNodes
+        | Scenario::EarlyRelease
+        | Scenario::HolderDies
+        | Scenario::Nested => None,
+        Scenario::DiesBetween => unless(
+            rung.lease == LeaseKind::Fixed,
+            "takes its lock and the lease in one step, or has no lease",
+        ),
+        Scenario::SlowHolder | Scenario::OutlivedLease | Scenario::PausedHolder => {
+            // A lock that ends with its holder's transaction does not end while that is stopped.
+            let of_transaction =
+                rung.lock == LockKind::Database && scenario == Scenario::PausedHolder;
+            unless(has_lease || of_transaction, "has no lease that the work could outlive")
+        }
+        Scenario::StalledRelease => {
+            unless(rung.can(Capability::CheckOwner), "compares nothing before it deletes")
+        }
+        Scenario::LostWakeup => unless(rung.can(Capability::Wait), TURNS_AWAY)
+            .or(unless(has_lease, "wakes its waiters by no message that could be lost")),
+        Scenario::ResentRelease => unless(
+            rung.lock == LockKind::Redis(1) && rung.can(Capability::Reenter),
+            "has no second hold, or gives it back on each of its servers as r13d does on one",
+        ),
+        Scenario::Failover | Scenario::Amnesia => {
+            unless(matches!(rung.lock, LockKind::Redis(_)), "has no lock in Redis")
+        }
+        Scenario::ClockJump => unless(
+            has_lease && rung.lock != LockKind::ZooKeeper,
+            "has no lease that the clock of a Redis could end",
+        ),
+        queued => queues::absent(queued, rung),
+    }
+}
+
+/// Why none of its lock's servers can be down: "it …".
+fn no_lock_server(rung: &Rung) -> Option<&'static str> {
+    match rung.lock {
+        LockKind::Redis(_) | LockKind::ZooKeeper | LockKind::Stream => None,
+        // Its Redis is asked before the database.
+        LockKind::NoLock if rung.can(Capability::Cache) => None,
+        LockKind::NoLock | LockKind::Mutex => Some("has no lock server"),
+        LockKind::Database => Some("has no lock server but the database that it sells from"),
+    }
 }

@@ -6,19 +6,15 @@ use anyhow::Context;
 use nix::sys::signal::Signal;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::time::timeout;
-use uuid::Uuid;
 
-pub(super) use super::actors::{
-    Actor, ActorPlan, ActorRecord, ActorState, SHORT_LEASE, Stop, TakenMoney,
-};
 use super::lock_servers::LockServers;
-use super::node_process::NodeProcess;
-use super::protocol::{Attempt, NodePlan, NodeRequest};
+pub(super) use super::node_process::{Act, Attempt};
+use super::node_process::{NodePlan, NodeProcess, NodeRequest, Task};
 use super::sale;
 use super::timeline::{Log, TimelineLine};
 use super::told::{Event, Witness};
 use super::world::World;
-use ladder::{Answer, Capability, LeaseKind, Point, Rung};
+use ladder::{Answer, Awaited, Rung};
 
 /// What takes longer never comes: the cell is unknown.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,6 +28,102 @@ impl NodeIndex {
     pub(super) const fn number(self) -> usize {
         self.0 + 1
     }
+}
+
+/// One of the scheduler's attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Actor(pub(super) usize);
+
+/// What an actor is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ActorState {
+    /// It stands where its attempt begins.
+    NotBegun,
+    /// At a pause point.
+    Held,
+    /// It waits in the database.
+    QueuedInDatabase,
+    /// It waits in its process.
+    QueuedInProcess,
+    /// It goes on by itself.
+    Running,
+    /// It was answered.
+    Over,
+    /// Its process was killed.
+    Killed,
+}
+
+impl ActorState {
+    /// Whether it goes on when the schedule says so.
+    pub(super) fn can_go_on(self) -> bool {
+        matches!(self, Self::NotBegun | Self::Held)
+    }
+
+    /// Whether it waits for another actor.
+    pub(super) fn is_queued(self) -> bool {
+        matches!(self, Self::QueuedInDatabase | Self::QueuedInProcess)
+    }
+
+    /// Whether it will do nothing more.
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Self::Over | Self::Killed)
+    }
+}
+
+/// An actor and what became of it.
+pub(super) struct ActorRecord {
+    pub(super) name: &'static str,
+    /// The user in the database, and what the user wants.
+    pub(super) user: i64,
+    pub(super) voucher: i64,
+    pub(super) node: usize,
+    pub(super) state: ActorState,
+    pub(super) answer: Option<Act>,
+    /// What it has waited for last.
+    pub(super) awaited: Option<Awaited>,
+    pub(super) may_fail: bool,
+}
+
+impl ActorRecord {
+    /// An actor that does nothing before it is driven.
+    pub(super) fn new(name: &'static str, node: usize) -> Self {
+        Self {
+            name,
+            user: 0,
+            voucher: 0,
+            node,
+            state: ActorState::NotBegun,
+            answer: None,
+            awaited: None,
+            may_fail: false,
+        }
+    }
+
+    /// Why it came to no answer.
+    pub(super) fn failure(&self) -> Option<Witness> {
+        match &self.answer {
+            Some(Act::Failed(failure)) => {
+                Some(Witness::NoAnswer { actor: self.name, failure: failure.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it waits for this in the database.
+    pub(super) fn waits_for(&self, what: Awaited) -> bool {
+        self.state == ActorState::QueuedInDatabase && self.awaited == Some(what)
+    }
+}
+
+/// Money that the gateway has taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TakenMoney {
+    /// The user who paid.
+    pub(super) payer: &'static str,
+    /// What for.
+    pub(super) order: i64,
+    /// The last notice of it.
+    pub(super) notice: Actor,
 }
 
 /// The scheduler.
@@ -125,15 +217,8 @@ impl<'a> Scheduler<'a> {
     fn plan_of_process(&self, nth: usize) -> anyhow::Result<NodePlan> {
         let mut database_url = url::Url::parse(&self.world.database_url(self.rung.tables)?)?;
         database_url.query_pairs_mut().append_pair("application_name", &self.application_of(nth));
-        Ok(NodePlan {
-            rung: self.rung.id.to_owned(),
-            database_url: database_url.into(),
-            redis_urls: self.servers.redis_urls.clone(),
-            zookeeper: self.servers.zookeeper.clone(),
-            key_prefix: self.key_prefix.clone(),
-            http: false,
-            consumer: true,
-        })
+        let key_prefix = self.key_prefix.clone();
+        Ok(NodePlan::new(self.rung, database_url.into(), &self.servers, key_prefix))
     }
 
     /// Starts a process by a plan.
@@ -153,19 +238,11 @@ impl<'a> Scheduler<'a> {
         &mut self,
         name: &'static str,
         node: NodeIndex,
-        buyer: ActorPlan,
+        buyer: Attempt,
     ) -> anyhow::Result<Actor> {
-        let attempt = Attempt {
-            actor: name.to_owned(),
-            user: self.first_user + buyer.user,
-            voucher: buyer.voucher,
-            also: buyer.also,
-            lease_ms: buyer.lease.as_millis() as u64,
-            patience_ms: buyer.patience.as_millis() as u64,
-            request: buyer.request.unwrap_or_else(Uuid::new_v4).to_string(),
-        };
-        let in_the_books = attempt.user;
-        self.nodes[node.0].order(&NodeRequest::Enter(attempt)).await?;
+        let attempt = Attempt { user: self.first_user + buyer.user, ..buyer };
+        let actor = self.add(name, node, Task::Buy(attempt)).await?;
+        (self.actors[actor.0].user, self.actors[actor.0].voucher) = (attempt.user, buyer.voucher);
         let (user, process) = (buyer.user + 1, node.number());
         let voucher = self.nth(buyer.voucher);
         let wants = match buyer.also.map(|also| self.nth(also)) {
@@ -173,17 +250,33 @@ impl<'a> Scheduler<'a> {
             None => Event::Wants { user, voucher, process },
         };
         self.log.note(name, wants);
-        Ok(self.record(ActorRecord {
-            user: in_the_books,
-            voucher: buyer.voucher,
-            ..ActorRecord::new(name, node.0)
-        }))
+        Ok(actor)
     }
 
-    /// One more actor.
-    pub(super) fn record(&mut self, actor: ActorRecord) -> Actor {
-        self.actors.push(actor);
-        Actor(self.actors.len() - 1)
+    /// A buyer of the first voucher comes to `node`, and goes on to its end.
+    pub(super) async fn buys(
+        &mut self,
+        name: &'static str,
+        node: NodeIndex,
+        user: i64,
+    ) -> anyhow::Result<Actor> {
+        let voucher = *self.vouchers.first().context("nothing is on sale")?;
+        let buyer = self.enter(name, node, Attempt::new(user, voucher)).await?;
+        // Where it has to wait for a batch, it goes on after that.
+        self.finish_all(&[buyer]).await?;
+        Ok(buyer)
+    }
+
+    /// A new actor in `node`. It does nothing before it is driven.
+    pub(super) async fn add(
+        &mut self,
+        name: &'static str,
+        node: NodeIndex,
+        task: Task,
+    ) -> anyhow::Result<Actor> {
+        self.nodes[node.0].order(&NodeRequest::Enter(name.to_owned(), task)).await?;
+        self.actors.push(ActorRecord::new(name, node.0));
+        Ok(Actor(self.actors.len() - 1))
     }
 
     fn nth(&self, voucher: i64) -> usize {
@@ -212,40 +305,20 @@ impl<'a> Scheduler<'a> {
     }
 
     /// The last thing that became of the actor.
-    pub(super) fn answer(&self, actor: Actor) -> Option<&Stop> {
+    pub(super) fn answer(&self, actor: Actor) -> Option<&Act> {
         self.actors[actor.0].answer.as_ref()
     }
 
     /// Whether the buyer has the voucher, or was told so.
     pub(super) fn is_served(&self, buyer: Actor) -> bool {
         let answer = self.answer(buyer);
-        matches!(answer, Some(Stop::Done(Answer::Ordered(_) | Answer::AlreadyBought)))
-    }
-
-    /// After a kill the user comes again, for another voucher: also where somebody was served, a lock may be left
-    /// that keeps it out.
-    pub(super) async fn locked_out(
-        &mut self,
-        name: &'static str,
-        node: NodeIndex,
-        user: i64,
-        never_ends: bool,
-    ) -> anyhow::Result<Option<Witness>> {
-        let voucher = self.voucher(1).await?;
-        let again = ActorPlan { patience: PATIENCE / 10, ..ActorPlan::new(user, voucher) };
-        let again = self.enter(name, node, again).await?;
-        self.finish_all(&[again]).await?;
-        Ok((!self.is_served(again)).then(|| Witness::locked_out(user + 1, never_ends)))
+        matches!(answer, Some(Act::Done(Answer::Ordered(_) | Answer::AlreadyBought)))
     }
 
     /// The actors that were answered, and how.
-    pub(super) fn answers(&self) -> impl Iterator<Item = (&'static str, Answer)> {
-        self.answered().map(|(record, answer)| (record.name, answer))
-    }
-
     pub(super) fn answered(&self) -> impl Iterator<Item = (&ActorRecord, Answer)> {
         self.actors.iter().filter_map(|record| match record.answer {
-            Some(Stop::Done(answer)) => Some((record, answer)),
+            Some(Act::Done(answer)) => Some((record, answer)),
             _ => None,
         })
     }
@@ -263,35 +336,6 @@ impl<'a> Scheduler<'a> {
     /// Nobody has heard what the actor was answered.
     pub(super) fn unheard(&mut self, actor: Actor) {
         self.actors[actor.0].answer = None;
-    }
-
-    /// Where the rung has looked for the last time whether it may write, without the database.
-    pub(super) fn last_check(&self) -> Point {
-        match self.rung.lease {
-            _ if self.rung.can(Capability::Fence) => Point::Locked,
-            LeaseKind::Renewed => Point::LastCheck,
-            LeaseKind::NoLease | LeaseKind::Fixed => Point::OrdersCounted,
-        }
-    }
-
-    /// Whether the holder's lease is renewed while it lives.
-    pub(super) fn renews(&self) -> bool {
-        self.rung.lease == LeaseKind::Renewed
-    }
-
-    /// Orders of a voucher.
-    pub(super) async fn orders(&self, voucher: i64) -> anyhow::Result<i64> {
-        let count = sqlx::query_scalar("select count(*) from orders where voucher_id = $1");
-        Ok(count.bind(voucher).fetch_one(&self.database).await?)
-    }
-
-    /// Breaks off what is played and forgets it. Processes and servers stay; users are fresh ones.
-    pub(super) async fn start_over(&mut self) -> anyhow::Result<()> {
-        for node in &mut self.nodes {
-            node.break_off().await?;
-        }
-        self.forget();
-        Ok(())
     }
 
     /// Forgets what was played. Processes and servers stay; users are fresh ones.

@@ -5,12 +5,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio::time::timeout;
 
-use super::protocol::{Act, NodeRequest};
+use super::node_process::NodeRequest;
 use super::scheduler::{
-    Actor, ActorPlan, ActorRecord, ActorState, NodeIndex, PATIENCE, Scheduler, Stop,
+    Act, Actor, ActorRecord, ActorState, Attempt, NodeIndex, PATIENCE, Scheduler,
 };
 use super::told::{AtPoint, Event};
-use ladder::{Answer, Awaited, Detail, Point, WorkTurn};
+use ladder::{Awaited, Detail, LeaseKind, LockKind, Point, WorkTurn};
 
 /// How long an actor may go on before PostgreSQL is asked whether it waits for a lock; twice as long
 /// from time to time, up to [`LOOK_EVERY`].
@@ -19,24 +19,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(1);
 /// How often PostgreSQL is asked which transactions wait for a lock.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The transactions of a scheduler's processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OpenTransactions {
-    /// How many there are.
-    pub(super) open: i64,
-    /// How many of them wait for a row or an advisory lock that another one has. (A wait for a place
-    /// at the end of a table is over by itself.)
-    pub(super) blocked: i64,
-    /// How many of these wait for an advisory lock.
-    advisory: i64,
-}
-
 impl Scheduler<'_> {
-    /// Lets the actor go on until it is at `point`, or as far as it gets.
-    pub(super) async fn until(&mut self, actor: Actor, point: Point) -> anyhow::Result<Stop> {
-        self.until_first(actor, &[point]).await
-    }
-
     /// As [`Scheduler::until_first`], where the scenario makes no sense unless the actor gets there.
     pub(super) async fn must_reach(
         &mut self,
@@ -44,7 +27,7 @@ impl Scheduler<'_> {
         points: &[Point],
     ) -> anyhow::Result<()> {
         match self.until_first(actor, points).await? {
-            Stop::At(_) => Ok(()),
+            Act::At(_, _) => Ok(()),
             elsewhere => {
                 let name = self.actors[actor.0].name;
                 bail!("{name} was to come to {points:?}, and came to {elsewhere:?}")
@@ -53,22 +36,8 @@ impl Scheduler<'_> {
     }
 
     /// Lets the actor go on to its end, or as far as it gets.
-    pub(super) async fn finish(&mut self, actor: Actor) -> anyhow::Result<Stop> {
+    pub(super) async fn finish(&mut self, actor: Actor) -> anyhow::Result<Act> {
         self.until_first(actor, &[]).await
-    }
-
-    /// A buyer of the first voucher comes to `node`, and goes on to its end.
-    pub(super) async fn buys(
-        &mut self,
-        name: &'static str,
-        node: NodeIndex,
-        user: i64,
-    ) -> anyhow::Result<Actor> {
-        let voucher = *self.vouchers.first().context("nothing is on sale")?;
-        let buyer = self.enter(name, node, ActorPlan::new(user, voucher)).await?;
-        // Where it has to wait for a batch, it goes on after that.
-        self.finish_all(&[buyer]).await?;
-        Ok(buyer)
     }
 
     /// Lets all of them go on to their ends, the first first. Where they queue for something, the one
@@ -78,7 +47,7 @@ impl Scheduler<'_> {
         while !left.is_empty() {
             let next = timeout(PATIENCE, self.next_ready(&left)).await;
             let next = next.with_context(|| format!("nobody went on for {PATIENCE:?}"))??;
-            if self.finish(next).await? != Stop::Waits {
+            if !matches!(self.finish(next).await?, Act::Waits(_)) {
                 left.retain(|actor| *actor != next);
             }
         }
@@ -111,12 +80,12 @@ impl Scheduler<'_> {
         self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await
     }
 
-    /// As [`Scheduler::until`], to the first of several points.
+    /// Lets the actor go on until it is at the first of several points, or as far as it gets.
     pub(super) async fn until_first(
         &mut self,
         actor: Actor,
         points: &[Point],
-    ) -> anyhow::Result<Stop> {
+    ) -> anyhow::Result<Act> {
         loop {
             let (name, node) = (self.actors[actor.0].name, self.actors[actor.0].node);
             match self.actors[actor.0].state {
@@ -125,7 +94,8 @@ impl Scheduler<'_> {
                     self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await?;
                 }
                 ActorState::Over | ActorState::Killed => {
-                    return Ok(self.actors[actor.0].answer.clone().unwrap_or(Stop::Waits));
+                    let answer = self.actors[actor.0].answer.clone();
+                    return answer.with_context(|| format!("{name} goes on no more"));
                 }
                 ActorState::QueuedInDatabase
                 | ActorState::QueuedInProcess
@@ -133,49 +103,38 @@ impl Scheduler<'_> {
             }
             let act = timeout(PATIENCE, self.next_act(actor)).await;
             let act = act.with_context(|| format!("{name} did nothing for {PATIENCE:?}"))??;
-            let stop = match act {
+            match &act {
                 Act::At(at, detail) => {
                     self.actors[actor.0].state = ActorState::Held;
-                    let detail = match detail {
+                    let detail = match *detail {
                         Detail::Number(id) if at.names_an_order() => {
                             Detail::Number(self.log.nth_order(id) as i64)
                         }
                         detail => detail,
                     };
-                    self.log.note(name, Event::At { step: AtPoint(at, detail) });
-                    if !points.contains(&at) {
+                    self.log.note(name, Event::At { step: AtPoint(*at, detail) });
+                    if !points.contains(at) {
                         continue;
                     }
-                    return Ok(Stop::At(at));
+                    return Ok(act);
                 }
                 Act::Waits(what) => {
-                    self.log.note(name, Event::Waits { what });
-                    self.actors[actor.0].awaited = Some(what);
-                    return Ok(Stop::Waits);
+                    self.log.note(name, Event::Waits { what: *what });
+                    self.actors[actor.0].awaited = Some(*what);
+                    return Ok(act);
                 }
-                Act::Done(answer) => {
-                    self.log.note(name, Event::Answered { answer });
-                    Stop::Done(answer)
-                }
-                Act::Worked(turn) => {
-                    if turn != WorkTurn::Idle {
-                        self.log.note(name, Event::Worked { turn });
-                    }
-                    Stop::Worked(turn)
-                }
+                Act::Done(answer) => self.log.note(name, Event::Answered { answer: *answer }),
+                Act::Worked(WorkTurn::Idle) => {}
+                Act::Worked(turn) => self.log.note(name, Event::Worked { turn: *turn }),
                 Act::NeverHeardOf => bail!("{name} asked, where it was to act"),
-                Act::LostLock => {
-                    self.log.note(name, Event::LostLock);
-                    Stop::LostLock
-                }
+                Act::LostLock => self.log.note(name, Event::LostLock),
                 Act::Failed(failure) => {
                     self.log.note(name, Event::Failed { failure: failure.clone() });
-                    Stop::Failed(failure)
                 }
-            };
+            }
             self.actors[actor.0].state = ActorState::Over;
-            self.actors[actor.0].answer = Some(stop.clone());
-            return Ok(stop);
+            self.actors[actor.0].answer = Some(act.clone());
+            return Ok(act);
         }
     }
 
@@ -212,98 +171,216 @@ impl Scheduler<'_> {
     pub(super) fn count(&self, which: impl Fn(&ActorRecord) -> bool) -> i64 {
         self.actors.iter().filter(|record| which(record)).count() as i64
     }
+}
 
-    /// Whether a transaction is still open whose actor is through. One that is dropped is rolled back
-    /// after its actor was answered: what waits for it goes on by itself.
-    pub(super) fn is_undoing(&self, transactions: OpenTransactions) -> bool {
-        let dropped = |record: &ActorRecord| {
-            record.state.is_over() && !matches!(record.answer, Some(Stop::Done(Answer::Ordered(_))))
-        };
-        let alive = self.count(|record| !record.state.is_over());
-        transactions.open > alive && self.count(dropped) > 0
+/// Nothing that an actor waits for ends by the clock.
+pub(crate) const AN_HOUR: Duration = Duration::from_secs(3600);
+
+/// How long to listen whether an actor that was set free says something.
+const LISTEN_FOR: Duration = Duration::from_millis(1);
+
+/// What an actor has of the lock that it wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LockHold {
+    Nothing,
+    Lock,
+    /// A lock with a lease, whose end can be played.
+    Lease,
+}
+
+struct DrivenActor {
+    actor: Actor,
+    user: i64,
+    hold: LockHold,
+}
+
+/// A scheduler and the actors on it.
+pub(crate) struct ScheduleDriver<'w> {
+    pub(crate) scheduler: Scheduler<'w>,
+    actors: Vec<DrivenActor>,
+    /// The turns of the consumer; the last may not be over.
+    pub(crate) turns: Vec<Actor>,
+}
+
+impl<'w> ScheduleDriver<'w> {
+    /// Nobody is on `scheduler` yet.
+    pub(crate) fn new(scheduler: Scheduler<'w>) -> Self {
+        Self { scheduler, actors: Vec::new(), turns: Vec::new() }
     }
 
-    /// Listens for a moment whether the actor does something.
-    pub(super) async fn says_something(
+    /// A buyer comes to `node`, and stands where its attempt begins.
+    pub(crate) async fn enter(
         &mut self,
-        actor: Actor,
-        patience: Duration,
-    ) -> anyhow::Result<bool> {
-        let ActorRecord { name, node, .. } = self.actors[actor.0];
-        match timeout(patience, self.nodes[node].listen_for(name)).await {
-            Ok(heard) => heard.map(|()| true),
-            Err(_) => Ok(false),
+        name: &'static str,
+        node: NodeIndex,
+        buyer: Attempt,
+    ) -> anyhow::Result<()> {
+        let buyer = Attempt { patience: AN_HOUR, ..buyer };
+        let actor = self.scheduler.enter(name, node, buyer).await?;
+        self.drive(actor, buyer.user);
+        Ok(())
+    }
+
+    /// Takes up an actor that is in place already, and is about one of the cell's users.
+    pub(crate) fn drive(&mut self, actor: Actor, user: i64) {
+        self.actors.push(DrivenActor { actor, user, hold: LockHold::Nothing });
+    }
+
+    /// Breaks off what is played and forgets it. Processes and servers stay; users are fresh ones.
+    pub(crate) async fn start_over(&mut self) -> anyhow::Result<()> {
+        let is_under_way = self.those(|state| !state.is_over()).next().is_some();
+        if is_under_way || self.open_turn().is_some() {
+            for node in &mut self.scheduler.nodes {
+                node.break_off().await?;
+            }
+            self.scheduler.until_rolled_back(0).await?;
+        }
+        self.scheduler.forget();
+        self.forget_actors();
+        Ok(())
+    }
+
+    /// Forgets the actors, of whom nothing is known any more.
+    pub(crate) fn forget_actors(&mut self) {
+        self.actors.clear();
+        self.turns.clear();
+    }
+
+    pub(crate) fn record(&self, nth: usize) -> &ActorRecord {
+        &self.scheduler.actors[self.actors[nth].actor.0]
+    }
+
+    pub(crate) fn state(&self, nth: usize) -> ActorState {
+        self.record(nth).state
+    }
+
+    /// The process that serves an actor.
+    pub(crate) fn node(&self, nth: usize) -> NodeIndex {
+        NodeIndex(self.record(nth).node)
+    }
+
+    /// How many actors there are.
+    pub(crate) fn count(&self) -> usize {
+        self.actors.len()
+    }
+
+    /// The actors in such a state.
+    pub(crate) fn those(&self, which: impl Fn(ActorState) -> bool) -> impl Iterator<Item = usize> {
+        (0..self.actors.len()).filter(move |nth| which(self.state(*nth)))
+    }
+
+    /// Whether the actor has taken the lock, and nothing has ended that but, perhaps, itself.
+    pub(crate) fn has_lock(&self, nth: usize) -> bool {
+        self.actors[nth].hold != LockHold::Nothing
+    }
+
+    /// Whether the actor has a lock with a lease, whose end can be played.
+    pub(crate) fn has_lease(&self, nth: usize) -> bool {
+        self.actors[nth].hold == LockHold::Lease && !self.state(nth).is_over()
+    }
+
+    /// The servers of the lock know of no holder any more.
+    pub(crate) fn nobody_has_the_lock(&mut self) {
+        for actor in &mut self.actors {
+            actor.hold = LockHold::Nothing;
         }
     }
 
-    /// The transactions of this scheduler's processes. Production code (r19) names itself, and is told
-    /// from others by its database alone.
-    pub(super) async fn transactions(&self) -> anyhow::Result<OpenTransactions> {
-        let transactions = sqlx::query_as(
-            "select count(*) filter (where state <> 'idle'),
-                    count(*) filter (where waits_for in ('transactionid', 'tuple', 'advisory')),
-                    count(*) filter (where waits_for = 'advisory')
-             from pg_stat_activity process
-               left join lateral (
-                 select locktype from pg_locks where pg_locks.pid = process.pid and not granted
-               ) waiting (waits_for) on true
-             where starts_with(application_name, $1)
-                or application_name = 'seckill' and datname = current_database()",
-        );
-        let (open, blocked, advisory) =
-            transactions.bind(&self.application).fetch_one(&self.database).await?;
-        Ok(OpenTransactions { open, blocked, advisory })
-    }
-
-    /// Until a transaction of the scheduler's processes waits for a row.
-    pub(super) async fn until_blocked(&self) -> anyhow::Result<()> {
-        let until = async {
-            while self.transactions().await?.blocked == 0 {
-                tokio::time::sleep(FIRST_LOOK).await;
+    /// Kills a process, and waits until PostgreSQL has noticed. A mutex is gone with its process, and what
+    /// the database keeps with the transaction; any other lock stays.
+    pub(crate) async fn kill(&mut self, node: NodeIndex) -> anyhow::Result<()> {
+        self.scheduler.kill(node).await?;
+        self.scheduler.until_disconnected(node).await?;
+        if matches!(self.scheduler.rung.lock, LockKind::Database | LockKind::Mutex) {
+            for actor in &mut self.actors {
+                if self.scheduler.actors[actor.actor.0].node == node.0 {
+                    actor.hold = LockHold::Nothing;
+                }
             }
-            anyhow::Ok(())
-        };
-        timeout(PATIENCE, until).await.context("nobody waits for the row")?
-    }
-
-    /// Whether an actor that waits in its process still does. What it waits for was given back
-    /// before this is asked, or was not.
-    pub(super) async fn still_waits(&mut self, actor: Actor) -> anyhow::Result<bool> {
-        let ActorRecord { name, node, .. } = self.actors[actor.0];
-        let node = &mut self.nodes[node];
-        if !node.has_heard(name) {
-            node.order(&NodeRequest::Look(name.to_owned())).await?;
-            timeout(PATIENCE, node.listen_for(name)).await.context("a node does not answer")??;
         }
-        Ok(node.forget_waiting(name))
+        Ok(())
     }
 
-    /// Waits until PostgreSQL has undone what was broken off: until no more than `left` transactions
-    /// are open.
-    pub(super) async fn until_rolled_back(&self, left: i64) -> anyhow::Result<()> {
-        let until = async {
-            while self.transactions().await?.open > left {
-                tokio::time::sleep(FIRST_LOOK).await;
-            }
-            anyhow::Ok(())
-        };
-        timeout(PATIENCE, until).await.context("a transaction was not undone")?
+    /// Lets an actor go on to its next stop.
+    pub(crate) async fn run_to_next_stop(&mut self, nth: usize) -> anyhow::Result<Act> {
+        let rung = self.scheduler.rung;
+        let actor = self.actors[nth].actor;
+        let mut stop = self.scheduler.until_first(actor, Point::ALL).await?;
+        // It only waits for the server of a lock that is free.
+        if self.state(nth) == ActorState::QueuedInProcess
+            && rung.lock != LockKind::Mutex
+            && !self.is_kept_out(nth)
+        {
+            stop = self.scheduler.until_first(actor, Point::ALL).await?;
+        }
+        // Whether a process has heard of its session's end when it looks is a race between two of its
+        // own tasks, which no schedule decides: with ZooKeeper it is stopped only after its last look.
+        let zookeeper = rung.lock == LockKind::ZooKeeper;
+        let lease_counts_from = if zookeeper { Point::LastCheck } else { Point::Locked };
+        let hold = &mut self.actors[nth].hold;
+        if matches!(stop, Act::At(Point::KeySet | Point::Locked, _)) {
+            *hold = LockHold::Lock;
+        }
+        let counts = matches!(stop, Act::At(at, _) if at == lease_counts_from)
+            && rung.lease != LeaseKind::NoLease;
+        if counts && *hold == LockHold::Lock {
+            *hold = LockHold::Lease;
+        }
+        Ok(stop)
     }
 
-    /// Waits until PostgreSQL has noticed that a process is gone, and has undone what it had begun.
-    pub(super) async fn until_disconnected(&self, node: NodeIndex) -> anyhow::Result<()> {
-        let connections = || {
-            sqlx::query_scalar::<_, i64>(
-                "select count(*) from pg_stat_activity where application_name = $1",
-            )
-            .bind(self.application_of(node.0))
+    /// Lets one actor that a step set free go on to its next stop. `None` when nobody moves: the step is
+    /// over then.
+    pub(crate) async fn run_next_set_free(&mut self) -> anyhow::Result<Option<(usize, Act)>> {
+        let next = timeout(PATIENCE, self.next_set_free()).await;
+        let Some(nth) = next.context("nobody says which actors wait")?? else {
+            return Ok(None);
         };
-        let until = async {
-            while connections().fetch_one(&self.database).await? > 0 {
-                tokio::time::sleep(FIRST_LOOK).await;
+        Ok(Some((nth, self.run_to_next_stop(nth).await?)))
+    }
+
+    /// Whether another actor has the lock that this one wants. An actor that was answered has given it
+    /// back; one that was killed has not.
+    fn is_kept_out(&self, nth: usize) -> bool {
+        let user = self.actors[nth].user;
+        (0..self.actors.len()).any(|other| {
+            other != nth
+                && self.actors[other].user == user
+                && self.has_lock(other)
+                && self.state(other) != ActorState::Over
+        })
+    }
+
+    async fn next_set_free(&mut self) -> anyhow::Result<Option<usize>> {
+        let in_process: Vec<usize> =
+            self.those(|state| state == ActorState::QueuedInProcess).collect();
+        for nth in in_process {
+            let waits = match self.scheduler.rung.lock {
+                LockKind::Mutex => {
+                    let ActorRecord { name, node, .. } = *self.record(nth);
+                    self.scheduler.nodes[node].still_waits(name).await?
+                }
+                _ => self.is_kept_out(nth),
+            };
+            if !waits {
+                return Ok(Some(nth));
             }
-            anyhow::Ok(())
-        };
-        timeout(PATIENCE, until).await.context("a connection of a dead process stays open")?
+        }
+        let in_database: Vec<usize> =
+            self.those(|state| state == ActorState::QueuedInDatabase).collect();
+        while !in_database.is_empty() {
+            let transactions = self.scheduler.transactions().await?;
+            let all_wait = transactions.blocked >= in_database.len() as i64;
+            if all_wait && !self.scheduler.is_undoing(transactions) {
+                break;
+            }
+            for nth in &in_database {
+                let ActorRecord { name, node, .. } = *self.record(*nth);
+                if self.scheduler.nodes[node].says_something(name, LISTEN_FOR).await? {
+                    return Ok(Some(*nth));
+                }
+            }
+        }
+        Ok(None)
     }
 }

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use faults::{FaultError, MariaDbNode, ZooKeeperNode};
 use ladder::Tables;
 use private_stores::{Home, Plan, Servers};
+use program::stop;
 use redisson_lock::connection::Redis;
 use seckill::config::StoreArgs;
 use seckill::store::{Database, MigrationError};
@@ -302,6 +303,32 @@ impl World {
             }
             cursor = next;
         }
+    }
+}
+
+/// Does `work` in a world of its own, and closes the world whatever comes of it: on servers that
+/// were named, scratch databases and keys would stay for ever.
+pub(super) async fn in_world<T>(
+    stores: StoreArgs,
+    work: impl AsyncFnOnce(&World) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let stop = stop::requested(false)?;
+    // Not left in the middle: half a world is nobody's to close.
+    let world = World::on(stores).await?;
+    let done = tokio::select! {
+        biased;
+        // Its processes are killed by being dropped.
+        () = stop => {
+            Err(program::Interrupted("everything that was started is being stopped").into())
+        }
+        done = work(&world) => done,
+    };
+    let closed = world.close().await.context("the lab could not clean up");
+    match (done, closed) {
+        (Ok(done), closed) => closed.map(|()| done),
+        (Err(error), Ok(())) => Err(error),
+        // What went wrong first is the cause, as a rule of the other, too.
+        (Err(error), Err(closed)) => Err(error.context(format!("{closed:#}"))),
     }
 }
 

@@ -2,10 +2,8 @@
 
 use ladder::{self, Capability, Invariant, LockKind, RUNGS, Rung, Scenario};
 use seckill_lab::World as Lab;
-use seckill_lab::explore::{
-    Exploration, ExploreLimits, Setting, SettingOptions, explore, objections, play_schedule,
-};
-use seckill_lab::game::Schedule;
+use seckill_lab::explore::{Exploration, ExploreLimits, explore, objections, play_schedule};
+use seckill_lab::game::{Schedule, Setting, SettingOptions};
 use serde_json::Value;
 
 use crate::lab_replays::lab;

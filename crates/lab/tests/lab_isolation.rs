@@ -11,7 +11,7 @@ use private_stores::Servers;
 use seckill_lab::isolation::{
     CASES, DatabaseKind, IsolationCell, IsolationClaim, IsolationLevel, IsolationServer, play_cell,
 };
-use seckill_lab::{LabClaim, Observed, World};
+use seckill_lab::{Outcome, World};
 use serde_json::Value;
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -100,8 +100,8 @@ async fn cell(
 
 fn other_way(claim: IsolationClaim) -> IsolationClaim {
     let outcome = match claim.outcome {
-        LabClaim::Holds => LabClaim::Breaks,
-        LabClaim::Breaks => LabClaim::Holds,
+        Outcome::Holds => Outcome::Breaks,
+        _ => Outcome::Holds,
     };
     IsolationClaim { outcome, ..claim }
 }
@@ -109,13 +109,13 @@ fn other_way(claim: IsolationClaim) -> IsolationClaim {
 async fn finds_out_what_is_claimed_wrongly(server: &IsolationServer) {
     let level = IsolationLevel::ReadCommitted;
     let breaks = cell(server, "r01_last_one", level, other_way).await;
-    assert!(breaks.is_wrong() && breaks.observed == Observed::Breaks, "{breaks:?}");
+    assert!(breaks.is_wrong() && breaks.observed == Outcome::Breaks, "{breaks:?}");
     assert_eq!(breaks.outcome(), "breaks, NOT as claimed: it is claimed to hold");
     let holds = cell(server, "r04_last_one", level, other_way).await;
-    assert!(holds.is_wrong() && holds.observed == Observed::Holds, "{holds:?}");
+    assert!(holds.is_wrong() && holds.observed == Outcome::Holds, "{holds:?}");
     let no_error = |claim| IsolationClaim { errors: "", ..claim };
     let error = cell(server, "opposite_order", level, no_error).await;
-    assert!(error.is_wrong() && error.observed == Observed::Breaks, "{error:?}");
+    assert!(error.is_wrong() && error.observed == Outcome::Breaks, "{error:?}");
     let error = |claim| IsolationClaim { errors: "40001", ..claim };
     assert!(cell(server, "same_order", level, error).await.is_wrong());
 }
@@ -137,11 +137,11 @@ async fn a_server_that_sleeps_or_is_gone_is_unknown_and_nobody_waits_for_ever() 
     let level = IsolationLevel::ReadCommitted;
     node.pause().unwrap();
     let sleeps = must("it gives up", cell(&server, "r04_last_one", level, |claim| claim)).await;
-    assert!(sleeps.is_wrong() && sleeps.observed == Observed::Unknown, "{sleeps:?}");
+    assert!(sleeps.is_wrong() && sleeps.observed == Outcome::Unknown, "{sleeps:?}");
     assert_eq!(sleeps.witness.unwrap(), "MariaDB came to no answer within 500ms");
     node.kill();
     let gone = cell(&server, "r04_last_one", level, |claim| claim).await;
-    assert!(gone.is_wrong() && gone.observed == Observed::Unknown, "{gone:?}");
+    assert!(gone.is_wrong() && gone.observed == Outcome::Unknown, "{gone:?}");
     assert!(gone.witness.unwrap().starts_with("MariaDB does not answer: "));
 }
 
@@ -272,8 +272,8 @@ fn cases_have_names_of_their_own_and_both_servers() {
         let claims = CASES.iter().flat_map(|known| {
             IsolationLevel::ALL.into_iter().filter_map(move |level| known.claim(kind, level))
         });
-        let outcomes: Vec<LabClaim> = claims.map(|claim| claim.outcome).collect();
+        let outcomes: Vec<Outcome> = claims.map(|claim| claim.outcome).collect();
         // A matrix in which nothing breaks, or nothing holds, teaches nothing.
-        assert!(outcomes.contains(&LabClaim::Holds) && outcomes.contains(&LabClaim::Breaks));
+        assert!(outcomes.contains(&Outcome::Holds) && outcomes.contains(&Outcome::Breaks));
     }
 }

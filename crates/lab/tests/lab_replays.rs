@@ -2,7 +2,7 @@
 
 use ladder::{self, Invariant, LockKind, RUNGS, Rung, Scenario};
 use seckill::http::Language;
-use seckill_lab::{Cell, LabClaim, Observed, World, cells, replay};
+use seckill_lab::{Cell, Outcome, World, cells, replay};
 
 use crate::course::english::english_word;
 use crate::course::timeline;
@@ -112,8 +112,8 @@ async fn a_row_that_its_code_belies_is_found_out() {
     let find = |id: &str| ladder::find(id).unwrap();
     let modest = find("r05a_check_then_insert");
     let too_much = Rung { claims: &[Invariant::NoOversell, Invariant::OnePerUser], ..*modest };
-    let said_to_break = (LabClaim::Breaks, Observed::Holds);
-    let said_to_hold = (LabClaim::Holds, Observed::Breaks);
+    let said_to_break = (Outcome::Breaks, Outcome::Holds);
+    let said_to_hold = (Outcome::Holds, Outcome::Breaks);
     for (built, row, scenario, verdict) in [
         // The naive rung with the guard of r04; r11 without the script in its release.
         (find("r04_stock_guard"), find("r01_naive"), LastOne, said_to_break),
@@ -157,7 +157,7 @@ async fn a_lost_order_is_never_passed_over() {
         (keeps_promises, Scenario::DiesWithLast, "no_broken_promise: A was told yes"),
     ] {
         let cell = replay(&lab, Box::leak(Box::new(row)), scenario).await;
-        assert_eq!(cell.observed, Observed::Unknown, "{}", told(&cell));
+        assert_eq!(cell.observed, Outcome::Unknown, "{}", told(&cell));
         let witness = cell.witness.as_ref().unwrap().to_string();
         assert!(witness.starts_with(why), "{}", told(&cell));
     }
@@ -175,7 +175,7 @@ async fn a_replay_that_cannot_be_played_is_neither_kept_nor_broken() {
     }));
     let cell = replay(&lab, fails, Scenario::LastOne).await;
     lab.close().await.unwrap();
-    assert_eq!(cell.observed, Observed::Unknown, "{}", told(&cell));
+    assert_eq!(cell.observed, Outcome::Unknown, "{}", told(&cell));
     assert!(!cell.is_as_claimed());
 }
 

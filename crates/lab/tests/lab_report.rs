@@ -6,7 +6,7 @@ use load::verdict::{Counts, CrowdVerdict, Figures};
 use seckill_lab::report::terminal::{self, Look};
 use seckill_lab::report::{Environment, LabReport, NoRush, html};
 use seckill_lab::told::Event;
-use seckill_lab::{Cell, LabClaim, Observed, RushOptions, RushReport, TimelineLine, cells};
+use seckill_lab::{Cell, Outcome, RushOptions, RushReport, TimelineLine, cells};
 use serde_json::Value;
 
 use testkit::golden::assert_fields;
@@ -18,8 +18,8 @@ fn cell(rung: &'static Rung, scenario: Scenario) -> Cell {
         rung: rung.id,
         scenario,
         invariant: scenario.invariant(),
-        claimed: if holds { LabClaim::Holds } else { LabClaim::Breaks },
-        observed: if holds { Observed::Holds } else { Observed::Breaks },
+        claimed: if holds { Outcome::Holds } else { Outcome::Breaks },
+        observed: if holds { Outcome::Holds } else { Outcome::Breaks },
         witness: (!holds).then(|| "voucher 1: user 1 holds 2 orders: 8 and 9".into()),
         elapsed_ms: 42,
         timeline: vec![
@@ -91,13 +91,13 @@ fn with(change: impl FnOnce(&mut Cell)) -> LabReport {
 }
 
 fn that_holds() -> LabReport {
-    with(|cell| (cell.observed, cell.witness) = (Observed::Holds, None))
+    with(|cell| (cell.observed, cell.witness) = (Outcome::Holds, None))
 }
 
 #[test]
 fn the_json_has_the_keys_that_are_promised() {
     let mut report = with(|cell| {
-        (cell.observed, cell.witness) = (Observed::Skipped, Some("install it".into()));
+        (cell.observed, cell.witness) = (Outcome::Skipped, Some("install it".into()));
     });
     report.rushes.truncate(2);
     report.no_rushes = vec![
@@ -139,13 +139,13 @@ fn what_speaks_against_the_ladder_is_named_and_what_was_skipped_does_not() {
     assert!(objection.starts_with("r02_row_lock double_click: one_per_user holds, NOT as claimed"));
 
     let unknown = with(|cell| {
-        (cell.observed, cell.witness) = (Observed::Unknown, Some("it hung".into()));
+        (cell.observed, cell.witness) = (Outcome::Unknown, Some("it hung".into()));
     });
     assert!(!unknown.is_as_claimed());
     assert!(unknown.objections()[0].contains("it hung"), "{:?}", unknown.objections());
 
     let skipped = with(|cell| {
-        (cell.observed, cell.witness) = (Observed::Skipped, Some("install it".into()));
+        (cell.observed, cell.witness) = (Outcome::Skipped, Some("install it".into()));
     });
     assert!(skipped.is_as_claimed() && skipped.objections().is_empty());
     assert!(skipped.verdict().contains("1 skipped (r02_row_lock double_click)"));
@@ -207,7 +207,7 @@ fn a_narrow_terminal_gets_the_matrix_in_pieces_that_fit() {
 fn nothing_in_a_report_becomes_markup() {
     let script = "<script>alert(1)</script>\"><img src=x onerror=alert(1)>";
     let page = html::page(&with(|cell| {
-        (cell.observed, cell.witness) = (Observed::Unknown, Some(script.into()));
+        (cell.observed, cell.witness) = (Outcome::Unknown, Some(script.into()));
         cell.timeline.push(TimelineLine::of("A<b>", script));
     }));
     assert!(!page.contains("<script>alert") && !page.contains("<img") && !page.contains("<b>\""));

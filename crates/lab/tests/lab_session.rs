@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use faults::ZooKeeperNode;
 use ladder::{self, Invariant, LockKind, RUNGS};
-use seckill_lab::explore::{Setting, play_schedule};
-use seckill_lab::game::{GamePlan, Schedule, Step};
+use seckill_lab::explore::play_schedule;
+use seckill_lab::game::{GamePlan, Schedule, Setting, Step};
 use seckill_lab::session::{LabSession, SessionState, StepError, StepRefusal};
 
 use crate::lab_replays::lab;

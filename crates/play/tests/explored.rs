@@ -6,10 +6,8 @@ use std::path::Path;
 
 use ladder::{Capability, Invariant, RUNGS};
 use seckill_lab::World;
-use seckill_lab::explore::{
-    Exploration, ExploreLimits, Setting, SettingOptions, explore, not_explorable, place,
-};
-use seckill_lab::game::{GamePlan, Schedule};
+use seckill_lab::explore::{Exploration, ExploreLimits, explore, place};
+use seckill_lab::game::{GamePlan, Schedule, Setting, SettingOptions, not_explorable};
 use seckill_lab::session::{LabSession, SessionState};
 use seckill_play::page::{ExploredSchedule, ExploredSetting, explored};
 

@@ -6,8 +6,9 @@ use clap::Args;
 
 use super::progress::LabProgress;
 use super::rush::CrowdArgs;
-use super::session::{in_world, look_beside};
+use crate::report::terminal::Look;
 use crate::report::{Environment, LabReport, NoRush, html, terminal};
+use crate::world::in_world;
 use crate::{RushOptions, World, cells, missing, replay, rush_seeded};
 use ladder::{RUNGS, Rung};
 use program::{FAILED, ReportFiles, say_beside};
@@ -45,7 +46,7 @@ pub(super) async fn run(args: AllArgs) -> anyhow::Result<ExitCode> {
     let named = args.files.iter().filter(|file| !file.is_stdout());
     let names = named.map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let files = if names.is_empty() { String::new() } else { format!(" Report: {names}") };
-    let look = look_beside(args.files.iter());
+    let look = Look::beside(args.files.iter());
     let (matrix, verdict) = (terminal::render(&report, look), terminal::verdict(&report, look));
     say_beside(args.files.iter(), format!("{matrix}\n\n{verdict}{files}"))?;
     Ok(if report.is_as_claimed() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })

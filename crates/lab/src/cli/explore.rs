@@ -4,16 +4,15 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::progress::schedules_bar;
+use super::progress::with_bar;
 use super::replay::timeline;
-use super::session::{in_world, look_beside};
 use crate::explore::{
-    Exploration, ExploreLimits, ExploreReport, InitialState, LockExploration, LockPart, Setting,
-    SettingOptions, explore, not_explorable, place,
+    Exploration, ExploreLimits, ExploreReport, LockExploration, LockPart, explore, place,
 };
-use crate::game::FaultKind;
+use crate::game::{FaultKind, InitialState, Setting, SettingOptions, not_explorable};
 use crate::report::terminal::Look;
 use crate::report::{Environment, counted};
+use crate::world::in_world;
 use crate::{World, missing};
 use ladder::{RUNGS, Rung};
 use program::{FAILED, OutputFile, say_beside};
@@ -113,7 +112,7 @@ pub(super) async fn run(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     // Also what was explored before an interrupt.
     let Some(report) = report else { return done.map(|()| ExitCode::from(FAILED)) };
     let objections = report.objections();
-    say_beside(&args.json, text(&report, &objections, look_beside(&args.json)))?;
+    say_beside(&args.json, text(&report, &objections, Look::beside(&args.json)))?;
     done?;
     if let Some(file) = &args.json {
         file.write_json(&report)?;
@@ -183,17 +182,10 @@ async fn explore_all(
         if report.skipped.iter().any(|(rung, _)| *rung == setting.rung.id) {
             continue;
         }
-        let bar = schedules_bar(&place(&setting));
-        let rung = setting.rung.id;
+        let (rung, name) = (setting.rung.id, place(&setting));
         report.explorations.push(Exploration::new(setting, limits));
         let Some(exploration) = report.explorations.last_mut() else { continue };
-        let explored = explore(world, exploration, |played, known| {
-            bar.set_length((played + known) as u64);
-            bar.set_position(played as u64);
-        });
-        let explored = explored.await;
-        bar.finish_and_clear();
-        match explored {
+        match with_bar(&name, async |told| explore(world, exploration, told).await).await {
             Ok(()) => eprintln!("{}", line(exploration)),
             Err(error) => match missing(&error) {
                 Some(how) => {

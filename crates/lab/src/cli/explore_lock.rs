@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use super::progress::schedules_bar;
+use super::progress::with_bar;
 use super::replay::timeline;
-use super::session::{in_world, look_beside};
 use crate::explore::{LockExploration, explore_lock};
 use crate::report::counted;
 use crate::report::terminal::Look;
+use crate::world::in_world;
 use program::{FAILED, OutputFile, say_beside};
 use seckill::config::StoreArgs;
 use seckill::http::Language;
@@ -19,19 +19,12 @@ pub(super) async fn run(
     stores: StoreArgs,
 ) -> anyhow::Result<ExitCode> {
     let done = in_world(stores, async |world| {
-        let bar = schedules_bar("lock");
-        let explored = explore_lock(world, &mut exploration, |played, known| {
-            bar.set_length((played + known) as u64);
-            bar.set_position(played as u64);
-        });
-        let explored = explored.await;
-        bar.finish_and_clear();
-        explored
+        with_bar("lock", async |told| explore_lock(world, &mut exploration, told).await).await
     })
     .await;
     eprintln!("{}, {:.0}/s", counted(exploration.schedules, "schedule"), exploration.rate());
     // Also what was explored before an interrupt.
-    say_beside(&json, text(&exploration, look_beside(&json)))?;
+    say_beside(&json, text(&exploration, Look::beside(&json)))?;
     done?;
     if let Some(file) = &json {
         file.write_json(&exploration)?;

@@ -6,14 +6,14 @@ use clap::Args;
 use serde_json::json;
 
 use super::replay::timeline;
-use super::session::{in_world, look_beside, stdout_look};
 use crate::isolation::{
     CASES, DatabaseKind, IsolationCase, IsolationCell, IsolationClaim, IsolationLevel,
     IsolationServer, isolation_matrix, play_cell, skipped_cell,
 };
+use crate::report::counted;
 use crate::report::terminal::{Look, filled, signs};
-use crate::report::{Mark, counted};
-use crate::{Observed, World};
+use crate::world::in_world;
+use crate::{Outcome, World};
 use ladder::{Tables, UnknownName};
 use program::{FAILED, OutputFile, say, say_beside};
 use seckill::config::{ConfigError, StoreArgs};
@@ -56,7 +56,7 @@ pub(super) async fn run(args: IsolationArgs) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.json {
         file.write_json(&json!({ "cells": cells }))?;
     }
-    let report = report(&cells, !with_timelines, look_beside(&args.json));
+    let report = report(&cells, !with_timelines, Look::beside(&args.json));
     say_beside(&args.json, report)?;
     let wrong = cells.iter().any(IsolationCell::is_wrong);
     Ok(if wrong { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
@@ -134,17 +134,17 @@ async fn play(
                 Reached::Server(server) => play_cell(server, case, level, claim).await,
                 Reached::Missing(how) => skipped_cell(case, kind, level, claim, how.clone()),
                 Reached::Gone(why) => IsolationCell {
-                    observed: Observed::Unknown,
+                    observed: Outcome::Unknown,
                     ..skipped_cell(case, kind, level, claim, why.clone())
                 },
             };
-            if let (Reached::Server(_), Observed::Unknown, Some(why)) =
+            if let (Reached::Server(_), Outcome::Unknown, Some(why)) =
                 (&reached, cell.observed, &cell.witness)
             {
                 reached = Reached::Gone(why.clone());
             }
             match with_timelines {
-                true => say(told(&cell, stdout_look()))?,
+                true => say(told(&cell, Look::stdout()))?,
                 false => eprintln!("{}: {} ({} ms)", cell.name(), cell.outcome(), cell.elapsed_ms),
             }
             cells.push(cell);
@@ -157,7 +157,7 @@ async fn play(
 fn told(cell: &IsolationCell, look: Look) -> String {
     let mut lines = vec![String::new(), format!("{}: {}", look.heading(&cell.name()), cell.story)];
     lines.extend(timeline(&cell.timeline, look, Language::English));
-    let outcome = look.judged(Mark::from(cell.observed), cell.is_wrong(), &cell.outcome());
+    let outcome = look.judged(cell.observed, cell.is_wrong(), &cell.outcome());
     lines.push(format!("  {} {outcome} ({} ms)", cell.promise, cell.elapsed_ms));
     lines.extend(cell.witness.as_deref().map(|witness| filled(witness, "    ", look)));
     lines.join("\n")
@@ -174,7 +174,7 @@ fn report(cells: &[IsolationCell], with_matrix: bool, look: Look) -> String {
     }
     let wrong = objections(cells, look);
     if !wrong.is_empty() {
-        let heading = look.judged(Mark::Breaks, true, "Not as claimed");
+        let heading = look.judged(Outcome::Breaks, true, "Not as claimed");
         parts.push(format!("{heading}\n{}", wrong.join("\n")));
     }
     let skipped: Vec<&IsolationCell> = cells.iter().filter(|cell| cell.is_skipped()).collect();
@@ -194,7 +194,7 @@ fn objections(cells: &[IsolationCell], look: Look) -> Vec<String> {
     let mut more = 0;
     for cell in cells.iter().filter(|cell| cell.is_wrong()) {
         let why = cell.witness.as_deref().unwrap_or_default();
-        if cell.observed == Observed::Unknown && told.contains(&why) {
+        if cell.observed == Outcome::Unknown && told.contains(&why) {
             more += 1;
             continue;
         }

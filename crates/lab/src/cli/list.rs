@@ -3,7 +3,6 @@
 use clap::Args;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 
-use super::session::stdout_look;
 use crate::report::terminal::{Look, filled};
 use ladder::Rung;
 use load::rungs::ListedRung;
@@ -32,7 +31,7 @@ pub(super) fn run(args: &LabListArgs) -> anyhow::Result<()> {
             return Ok(());
         }
     }
-    let look = stdout_look();
+    let look = Look::stdout();
     if look.width.is_some_and(|width| width < TABLE_FROM) {
         let paragraphs: Vec<_> = rungs.iter().map(|rung| paragraph(rung, look)).collect();
         return say(paragraphs.join("\n\n"));

@@ -9,7 +9,6 @@ mod progress;
 mod replay;
 pub mod rush;
 pub mod serve;
-mod session;
 
 use std::process::ExitCode;
 

@@ -2,9 +2,9 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::session::stderr_look;
-use crate::report::{Environment, Mark, NoRush};
-use crate::{Cell, RushReport};
+use crate::report::terminal::Look;
+use crate::report::{Environment, NoRush};
+use crate::{Cell, Outcome, RushReport};
 
 pub(super) struct LabProgress {
     bar: ProgressBar,
@@ -26,14 +26,14 @@ impl LabProgress {
 
     /// What came of a cell. On a terminal only what is not as claimed: the matrix shows the rest.
     pub(super) fn played(&self, cell: &Cell) {
-        let outcome = stderr_look().judged(Mark::from(cell), cell.is_wrong(), &cell.outcome());
+        let outcome = Look::stderr().judged(cell.observed, cell.is_wrong(), &cell.outcome());
         let line = format!("{} {}: {outcome} ({} ms)", cell.rung, cell.scenario, cell.elapsed_ms);
         self.step(&line, cell.is_wrong());
     }
 
     /// What came of a rush.
     pub(super) fn rushed(&self, rush: &RushReport) {
-        let outcome = stderr_look().judged(Mark::from(rush), !rush.as_claimed, rush.outcome());
+        let outcome = Look::stderr().judged(Outcome::from(rush), !rush.as_claimed, rush.outcome());
         let line =
             format!("{} rush: {outcome} ({:.0} orders/s)", rush.rung, rush.crowd.orders_per_s);
         self.step(&line, !rush.as_claimed);
@@ -41,8 +41,8 @@ impl LabProgress {
 
     /// Why there is nothing to say of a rush.
     pub(super) fn not_rushed(&self, rush: &NoRush) {
-        let word = if rush.skipped { Mark::Skipped } else { Mark::Unknown };
-        let outcome = stderr_look().judged(word, !rush.skipped, word.word());
+        let word = if rush.skipped { Outcome::Skipped } else { Outcome::Unknown };
+        let outcome = Look::stderr().judged(word, !rush.skipped, &word.to_string());
         self.step(&format!("{} rush: {outcome}: {}", rush.rung, rush.reason), !rush.skipped);
     }
 
@@ -61,9 +61,19 @@ impl LabProgress {
     }
 }
 
-/// How many schedules were played, of those that are known.
-pub(super) fn schedules_bar(what: &str) -> ProgressBar {
+/// How many schedules were played, of those that are known; what explores tells it.
+pub(super) async fn with_bar<T>(
+    what: &str,
+    explore: impl AsyncFnOnce(&dyn Fn(usize, usize)) -> T,
+) -> T {
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} known  {msg}  {elapsed}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(1).with_style(style).with_message(what.to_owned())
+    let bar = ProgressBar::new(1).with_style(style).with_message(what.to_owned());
+    let explored = explore(&|played, known| {
+        bar.set_length((played + known) as u64);
+        bar.set_position(played as u64);
+    })
+    .await;
+    bar.finish_and_clear();
+    explored
 }

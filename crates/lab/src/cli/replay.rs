@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::session::{in_world, stdout_look};
-use crate::explore::{InitialState, Leaf, Setting, not_explorable, play_schedule};
-use crate::game::Schedule;
+use crate::explore::{Leaf, play_schedule};
+use crate::game::{InitialState, Schedule, Setting, not_explorable};
+use crate::report::counted;
 use crate::report::terminal::{Look, filled};
-use crate::report::{Mark, counted};
 use crate::told::InWords;
-use crate::{Cell, TimelineLine, World, cells, replay, scenarios};
+use crate::world::in_world;
+use crate::{Cell, TimelineLine, World, absent, cells, replay};
 use ladder::{Rung, Scenario};
 use program::{FAILED, say};
 use seckill::config::{ConfigError, StoreArgs};
@@ -57,7 +57,7 @@ pub(super) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
         let setting = setting(super::rung(rung)?, schedule, &args)?;
         let played = async |world: &World| play_schedule(world, &setting, schedule).await;
         let leaf = in_world(args.stores.clone(), played).await?;
-        say(told_schedule(&leaf, &setting, stdout_look(), args.lang))?;
+        say(told_schedule(&leaf, &setting, Look::stdout(), args.lang))?;
         let against = setting.rung.claims.iter().any(|claimed| leaf.breaks(*claimed));
         let failed = against || leaf.unknown.is_some();
         return Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS });
@@ -106,7 +106,7 @@ async fn play(
     chosen: &[(&'static Rung, Scenario)],
     language: Language,
 ) -> anyhow::Result<Vec<Cell>> {
-    let look = stdout_look();
+    let look = Look::stdout();
     let mut played = Vec::new();
     for (rung, scenario) in chosen {
         let cell = replay(world, rung, *scenario).await;
@@ -123,7 +123,7 @@ fn told(cell: &Cell, look: Look, language: Language) -> String {
     let mut lines =
         vec![String::new(), format!("{}{}{story}", look.heading(&name), words["colon"])];
     lines.extend(timeline(&cell.timeline, look, language));
-    let outcome = look.judged(Mark::from(cell), cell.is_wrong(), &cell.outcome_in(language));
+    let outcome = look.judged(cell.observed, cell.is_wrong(), &cell.outcome_in(language));
     lines.push(format!("  {} {outcome} ({} ms)", cell.invariant, cell.elapsed_ms));
     lines.extend(cell.witness_in(language).map(|witness| filled(&witness, "    ", look)));
     lines.join("\n")
@@ -176,7 +176,7 @@ fn chosen(
     let Some(name) = rung else { return Ok(cells().collect()) };
     let rung = super::rung(name)?;
     if let Some(scenario) = scenario {
-        if let Some(reason) = scenarios::absent(scenario, rung) {
+        if let Some(reason) = absent(scenario, rung) {
             let sentence = format!("{scenario} makes no sense on {}: it {reason}", rung.id);
             return Err(ConfigError(sentence));
         }

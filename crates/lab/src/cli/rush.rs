@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use rand::RngExt;
 
-use super::session::in_world;
+use crate::world::in_world;
 use crate::{RushOptions, RushReport, World, missing, rush_seeded};
 use ladder::Rung;
 use load::rungs::Rushes;

@@ -8,8 +8,7 @@ use futures_util::FutureExt;
 use redis::cmd;
 
 use super::lock_books::{BrokenByClients, LockBooks, LockInvariant};
-use super::runners::{Runner, play_prefix};
-use super::walk::Branch;
+use super::walk::{Branch, Runner, play_prefix};
 use crate::game::{ACTOR_NAMES, Schedule, Step};
 use crate::timeline::TimelineLine;
 use crate::told::Event;

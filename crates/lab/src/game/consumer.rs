@@ -3,9 +3,9 @@
 
 use anyhow::bail;
 
-use super::driver::ScheduleDriver;
-use super::plan::FIRST_NODE;
-use crate::actors::{Actor, ActorState, Stop};
+use super::setting::FIRST_NODE;
+use crate::scheduler::{Act, Actor, ActorState};
+use crate::steps::ScheduleDriver;
 use ladder::{Answer, Capability, GROUP, Point};
 use redisson_lock::connection::Redis;
 
@@ -20,7 +20,7 @@ impl ScheduleDriver<'_> {
     }
 
     /// The turn in the middle of which the consumer is.
-    pub(super) fn open_turn(&self) -> Option<Actor> {
+    pub(crate) fn open_turn(&self) -> Option<Actor> {
         let is_open = |turn: &Actor| !self.scheduler.actors[turn.0].state.is_over();
         self.turns.last().copied().filter(is_open)
     }
@@ -36,7 +36,7 @@ impl ScheduleDriver<'_> {
         let rung = self.scheduler.rung;
         let is_queued = |nth: &usize| {
             let answer = &self.record(*nth).answer;
-            let sold = matches!(answer, Some(Stop::Done(Answer::Ordered(_) | Answer::Accepted)));
+            let sold = matches!(answer, Some(Act::Done(Answer::Ordered(_) | Answer::Accepted)));
             if rung.can(Capability::QueueInMemory) {
                 return sold && self.node(*nth) == FIRST_NODE;
             }
@@ -50,7 +50,7 @@ impl ScheduleDriver<'_> {
     }
 
     /// The consumer goes on to its next pause point; between two turns it begins the next.
-    pub(super) async fn run_consumer(&mut self) -> anyhow::Result<Stop> {
+    pub(super) async fn run_consumer(&mut self) -> anyhow::Result<Act> {
         let turn = match self.open_turn() {
             Some(turn) => turn,
             None => {
@@ -60,7 +60,7 @@ impl ScheduleDriver<'_> {
             }
         };
         match self.scheduler.until_first(turn, Point::ALL).await? {
-            stop @ (Stop::At(_) | Stop::Worked(_) | Stop::Failed(_)) => Ok(stop),
+            stop @ (Act::At(_, _) | Act::Worked(_) | Act::Failed(_)) => Ok(stop),
             other => bail!("a consumer's step came to {other:?}"),
         }
     }

@@ -1,20 +1,21 @@
 //! A game: two or three buyers on one rung, its consumer where it has one, and somebody else is their scheduler, step
 //! by step. `explore` walks through all schedules, `session` is played by a person, `lab replay --schedule` plays one.
 //!
-//! In reading order: `plan`, who takes part; `schedule`, the steps and their names; `play`, which steps are possible
-//! and what each does; `driver`, one actor to its next stop and those that it sets free, with `consumer`, the turns
-//! of a consumer; `ends`, the ends of leases, and what is left when nobody can take a step; `unpaid`, games that
+//! In reading order: `setting`, who takes part; `schedule`, the steps and their names; `play`, which steps are possible,
+//! what each does, and what is broken when nobody can take one any more; `consumer`, the turns of a consumer; `faults`, the ends of leases, kills and pauses; `unpaid`, games that
 //! begin with an order that was not paid.
 
 mod consumer;
-mod driver;
-mod ends;
-mod plan;
+mod faults;
 mod play;
 mod schedule;
+mod setting;
 mod unpaid;
 
-pub use plan::{FaultKind, GamePlan, can_be_killed, can_be_paused, can_end_lease};
 pub(crate) use play::{Game, Mover};
 pub(crate) use schedule::{ACTOR_NAMES, CONSUMER, TIME};
 pub use schedule::{MAX_STEPS, NoSchedule, Schedule, Step};
+pub use setting::{
+    FaultKind, GamePlan, InitialState, Setting, SettingOptions, can_be_killed, can_be_paused,
+    can_end_lease, not_explorable,
+};

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::driver::{AN_HOUR, ScheduleDriver};
-use super::plan::{FIRST_NODE, FaultKind, GamePlan};
 use super::schedule::{CONSUMER, Step, TIME};
-use crate::judge::Breach;
+use super::setting::{FaultKind, GamePlan};
+use crate::judge::{Books, Breach, broken_promises};
 use crate::lock_servers::LockServers;
-use crate::scheduler::{ActorPlan, ActorRecord, ActorState, NodeIndex, Scheduler, Stop};
-use crate::told::{Event, Witness};
+use crate::scheduler::{Act, ActorRecord, ActorState, Attempt, NodeIndex, Scheduler};
+use crate::steps::{AN_HOUR, ScheduleDriver};
+use crate::told::{Several, Witness};
 use crate::world::World;
-use ladder::{Capability, LockKind};
+use ladder::{Capability, Invariant, LockKind};
 use redisson_lock::connection::Redis;
 
 /// The lease of an actor that is to be stopped until it has ended.
@@ -26,9 +26,9 @@ pub(super) const LEASE_OF_THE_PAUSED: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mover {
     /// One of the driver's actors, which came to a stop.
-    Actor(usize, Stop),
+    Actor(usize, Act),
     /// The consumer of the first process.
-    Consumer(Stop),
+    Consumer(Act),
     /// The lab.
     Lab,
 }
@@ -51,9 +51,9 @@ pub(crate) struct Game<'w> {
     /// What was done so far.
     pub(crate) steps: Vec<Step>,
     /// The process that is stopped.
-    stopped: Option<NodeIndex>,
+    pub(super) stopped: Option<NodeIndex>,
     /// On so many of the lock's servers the lease has ended.
-    leases_ended: usize,
+    pub(super) leases_ended: usize,
     /// Whether the sessions of the processes with ZooKeeper are short ones.
     has_short_sessions: bool,
     moves: Vec<Move>,
@@ -101,7 +101,7 @@ impl<'w> Game<'w> {
         for (nth, name) in plan.names().iter().enumerate() {
             let is_short = self.has_short_sessions || ahead.contains(&Step::Pause(nth));
             let lease = if is_short { LEASE_OF_THE_PAUSED } else { AN_HOUR };
-            let buyer = ActorPlan { lease, ..ActorPlan::new(plan.user(nth), voucher) };
+            let buyer = Attempt { lease, ..Attempt::new(plan.user(nth), voucher) };
             self.driver.enter(name, plan.node(nth), buyer).await?;
         }
         Ok(())
@@ -240,58 +240,6 @@ impl<'w> Game<'w> {
         Ok(())
     }
 
-    /// Ends the lease on the next of the lock's servers. A buyer that waits looks again, as at a real
-    /// end; it comes in when enough servers know of no holder.
-    async fn end_lease(&mut self) -> anyhow::Result<()> {
-        let user = self.lease_that_can_end().await?;
-        let user = user.context("there is no lock whose lease could end")?;
-        let server = self.leases_ended;
-        self.driver.scheduler.expire(user, server).await?;
-        self.leases_ended += 1;
-        self.driver.scheduler.log.say(Event::LeaseEndsOn { redis: self.leases_ended });
-        self.moved(Mover::Lab);
-        if self.leases_ended >= self.plan.rung.quorum() {
-            self.driver.nobody_has_the_lock();
-        }
-        self.tell_waiters(server).await
-    }
-
-    /// The user whose lock has a lease on the server where the next one can end, if any has.
-    async fn lease_that_can_end(&self) -> anyhow::Result<Option<i64>> {
-        let Some(redis) = self.redis.get(self.leases_ended) else { return Ok(None) };
-        for user in 0..i64::from(self.plan.users) {
-            let key = self.driver.scheduler.lock_key(user)?;
-            if redis.query::<i64>(redis::cmd("PTTL").arg(key)).await? > 0 {
-                return Ok(Some(user));
-            }
-        }
-        Ok(None)
-    }
-
-    async fn kill(&mut self, place: usize) -> anyhow::Result<()> {
-        let node = match place {
-            CONSUMER => FIRST_NODE,
-            TIME => {
-                self.driver.scheduler.nobody_else_pays();
-                FIRST_NODE
-            }
-            nth => self.driver.node(nth),
-        };
-        self.driver.kill(node).await?;
-        self.moved(Mover::Lab);
-        Ok(())
-    }
-
-    async fn pause(&mut self, nth: usize) -> anyhow::Result<()> {
-        let node = self.driver.node(nth);
-        self.driver.scheduler.pause(node)?;
-        self.stopped = Some(node);
-        self.lease_ends_by_itself(self.plan.user(nth)).await?;
-        self.driver.nobody_has_the_lock();
-        self.moved(Mover::Lab);
-        Ok(())
-    }
-
     pub(super) fn moved(&mut self, who: Mover) {
         self.moves.push(Move { who, lines: self.driver.scheduler.log.len() });
     }
@@ -299,6 +247,54 @@ impl<'w> Game<'w> {
     /// What was done since this was asked for the last time.
     pub(crate) fn take_moves(&mut self) -> Vec<Move> {
         std::mem::take(&mut self.moves)
+    }
+
+    /// Everything works and has its time; then it is judged. Afterwards nothing happens any more.
+    pub(crate) async fn settle(&mut self) -> anyhow::Result<()> {
+        self.broken = Some(match self.plan.is_unpaid {
+            true => self.judge_payments().await?,
+            false => self.judge_at_the_end().await?,
+        });
+        Ok(())
+    }
+
+    async fn judge_at_the_end(&mut self) -> anyhow::Result<Vec<Breach>> {
+        let has_killed = self.driver.those(|state| state == ActorState::Killed).next().is_some();
+        let is_at_stake = has_killed && !self.plan.rung.has_consumer();
+        let never_ends = is_at_stake && self.go_on_after_kill().await?;
+        self.driver.scheduler.settle().await?;
+        let mut broken = self.judge().await?;
+        let breaches = self.driver.scheduler.log.breaches().iter();
+        broken.extend(breaches.map(|witness| Breach {
+            invariant: Invariant::NoBrokenPromise,
+            witness: witness.clone(),
+        }));
+        broken.extend(self.deadlocked());
+        if is_at_stake {
+            broken.extend(self.locked_out(never_ends).await?);
+        }
+        Ok(broken)
+    }
+
+    /// What the books hold now against what every buyer was told.
+    pub(super) async fn judge(&self) -> anyhow::Result<Vec<Breach>> {
+        Ok(broken_promises(&self.driver.scheduler, &self.books().await?))
+    }
+
+    /// The books of what is on sale.
+    pub(crate) async fn books(&self) -> anyhow::Result<Books> {
+        let scheduler = &self.driver.scheduler;
+        Books::of(scheduler, *scheduler.vouchers.first().context("nothing is on sale")?).await
+    }
+
+    /// Everybody that is left waits.
+    pub(super) fn deadlocked(&self) -> Option<Breach> {
+        let left = self.driver.those(|state| !state.is_over());
+        let waits: Vec<&'static str> = left.map(|nth| self.driver.record(nth).name).collect();
+        (!waits.is_empty()).then_some(Breach {
+            invariant: Invariant::NoSelfDeadlock,
+            witness: Witness::NobodyGoesOn { actors: Several::Both(waits) },
+        })
     }
 
     /// What was broken when everything that was left had been done; `None` before that.

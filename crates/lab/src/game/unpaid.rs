@@ -1,11 +1,11 @@
 //! Games that begin with an order that was not paid in time: its payment is an actor, and so is what
 //! ends it.
 
-use super::plan::FIRST_NODE;
 use super::play::Game;
 use super::schedule::{ACTOR_NAMES, TIME};
+use super::setting::FIRST_NODE;
 use crate::judge::Breach;
-use crate::scheduler::ActorPlan;
+use crate::scheduler::Attempt;
 use ladder::Invariant;
 
 impl Game<'_> {
@@ -22,7 +22,7 @@ impl Game<'_> {
         scheduler.may_fail(payment);
         self.driver.drive(payment, plan.user(0));
         for (nth, name) in plan.names().iter().enumerate().skip(1) {
-            let buyer = ActorPlan::new(plan.user(nth), voucher);
+            let buyer = Attempt::new(plan.user(nth), voucher);
             self.driver.enter(name, plan.node(nth), buyer).await?;
         }
         let time = self.driver.scheduler.expires(FIRST_NODE, voucher).await?;

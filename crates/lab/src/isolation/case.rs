@@ -8,7 +8,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::server::{DatabaseKind, IsolationLevel};
-use crate::LabClaim;
+use crate::Outcome;
 
 /// What is at stake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
@@ -33,7 +33,7 @@ pub enum IsolationPromise {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IsolationClaim {
     /// Whether the promise is kept.
-    pub outcome: LabClaim,
+    pub outcome: Outcome,
     /// The errors that the sessions hear, in the order in which they are heard first: PostgreSQL's SQLSTATE,
     /// MariaDB's number.
     pub errors: &'static str,
@@ -45,8 +45,8 @@ impl<'de> Deserialize<'de> for IsolationClaim {
         let claim: &'static str = String::deserialize(claim)?.leak();
         let (outcome, errors) = claim.split_once(' ').unwrap_or((claim, ""));
         match outcome {
-            "holds" => Ok(Self { outcome: LabClaim::Holds, errors }),
-            "breaks" => Ok(Self { outcome: LabClaim::Breaks, errors }),
+            "holds" => Ok(Self { outcome: Outcome::Holds, errors }),
+            "breaks" => Ok(Self { outcome: Outcome::Breaks, errors }),
             _ => Err(D::Error::custom(format!("{claim:?} is no claim"))),
         }
     }

@@ -8,8 +8,7 @@ use tokio::time::timeout;
 use super::case::{IsolationCase, IsolationClaim, IsolationPromise};
 use super::player::CasePlayer;
 use super::server::{DatabaseKind, IsolationLevel, IsolationServer};
-use crate::report::Mark;
-use crate::{LabClaim, Observed, TimelineLine};
+use crate::{Outcome, TimelineLine};
 
 /// A cell of the matrix.
 #[derive(Debug, Clone, Serialize)]
@@ -25,11 +24,11 @@ pub struct IsolationCell {
     /// What was at stake.
     pub promise: IsolationPromise,
     /// What is claimed.
-    pub claimed: LabClaim,
+    pub claimed: Outcome,
     /// The errors that are claimed: SQLSTATEs of PostgreSQL, numbers of MariaDB.
     pub claimed_errors: &'static str,
     /// What was seen.
-    pub observed: Observed,
+    pub observed: Outcome,
     /// The errors that were seen.
     pub errors: String,
     /// What the verdict rests on.
@@ -43,16 +42,12 @@ pub struct IsolationCell {
 impl IsolationCell {
     /// Whether it came out as claimed: the promise, and the errors.
     pub fn is_as_claimed(&self) -> bool {
-        let outcome = matches!(
-            (self.claimed, self.observed),
-            (LabClaim::Holds, Observed::Holds) | (LabClaim::Breaks, Observed::Breaks)
-        );
-        outcome && self.errors == self.claimed_errors
+        self.claimed == self.observed && self.errors == self.claimed_errors
     }
 
     /// Whether it was not played, for want of a server.
     pub fn is_skipped(&self) -> bool {
-        self.observed == Observed::Skipped
+        self.observed == Outcome::Skipped
     }
 
     /// Whether it came out otherwise than claimed, or nobody knows how.
@@ -71,18 +66,14 @@ impl IsolationCell {
             "" => String::new(),
             errors => format!(" with {errors}"),
         };
-        let word = Mark::from(self.observed).word();
         if self.is_skipped() {
-            return word.to_owned();
+            return self.observed.to_string();
         }
-        let seen = format!("{word}{}", with(&self.errors));
+        let seen = format!("{}{}", self.observed, with(&self.errors));
         if self.is_as_claimed() {
             return format!("{seen}, as claimed");
         }
-        let claimed = match self.claimed {
-            LabClaim::Holds => "hold",
-            LabClaim::Breaks => "break",
-        };
+        let claimed = self.claimed.infinitive();
         format!("{seen}, NOT as claimed: it is claimed to {claimed}{}", with(self.claimed_errors))
     }
 
@@ -109,7 +100,7 @@ impl IsolationCell {
             promise: case.promise,
             claimed: claim.outcome,
             claimed_errors: claim.errors,
-            observed: Observed::Unknown,
+            observed: Outcome::Unknown,
             errors: String::new(),
             witness: None,
             elapsed_ms: 0,
@@ -127,7 +118,7 @@ pub fn skipped_cell(
     how: String,
 ) -> IsolationCell {
     let cell = IsolationCell::new(case, server, level, claim);
-    IsolationCell { observed: Observed::Skipped, witness: Some(how), ..cell }
+    IsolationCell { observed: Outcome::Skipped, witness: Some(how), ..cell }
 }
 
 /// Plays a cell. Where the server does not answer, the outcome is unknown, and the witness says why.
@@ -148,7 +139,7 @@ pub async fn play_cell(
         Ok(Ok(played)) => {
             cell.witness = played.books.broken(case, played.deadlock, played.endless);
             let broken = cell.witness.is_some();
-            cell.observed = if broken { Observed::Breaks } else { Observed::Holds };
+            cell.observed = if broken { Outcome::Breaks } else { Outcome::Holds };
         }
         Ok(Err(error)) => cell.witness = Some(format!("{error:#}")),
         Err(_) => {

@@ -3,7 +3,7 @@
 use super::case::CASES;
 use super::cell::IsolationCell;
 use super::server::{DatabaseKind, IsolationLevel};
-use crate::report::Mark;
+use crate::Outcome;
 use report::Table;
 
 /// The matrix of these cells. What is not among them is shown as what makes no sense.
@@ -33,7 +33,7 @@ pub fn isolation_matrix(cells: &[IsolationCell]) -> String {
             let is_it = |cell: &&IsolationCell| {
                 (cell.case, cell.server, cell.level) == (name, *server, *level)
             };
-            cells.iter().find(is_it).map_or_else(|| Mark::Absent.sign().to_string(), sign)
+            cells.iter().find(is_it).map_or_else(|| Outcome::Absent.sign().to_string(), sign)
         });
         table.add([name.to_owned()].into_iter().chain(signs));
     }
@@ -43,5 +43,5 @@ pub fn isolation_matrix(cells: &[IsolationCell]) -> String {
 /// `✓ 40001`, and `!` before what is not as claimed.
 fn sign(cell: &IsolationCell) -> String {
     let wrong = if cell.is_wrong() { "!" } else { "" };
-    format!("{wrong}{} {}", Mark::from(cell.observed).sign(), cell.errors).trim_end().to_owned()
+    format!("{wrong}{} {}", cell.observed.sign(), cell.errors).trim_end().to_owned()
 }

@@ -9,7 +9,7 @@ pub mod terminal;
 pub use environment::Environment;
 pub use sentences::{counted, counted_es};
 
-use super::{Cell, Observed, RushOptions, RushReport, scenarios};
+use super::{Cell, Outcome, RushOptions, RushReport, absent};
 use ladder::{Invariant, Rung, Scenario};
 
 /// Everything that a run of the lab found out.
@@ -40,56 +40,6 @@ pub struct NoRush {
     pub skipped: bool,
 }
 
-/// A cell as a matrix shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
-    /// The promise was kept.
-    Holds,
-    /// It was broken.
-    Breaks,
-    /// Nobody knows.
-    Unknown,
-    /// Not played, for want of something.
-    Skipped,
-    /// The scenario makes no sense on the rung.
-    Absent,
-}
-
-impl Mark {
-    /// A sign of one column, so that no colour is needed.
-    pub const fn sign(self) -> char {
-        match self {
-            Self::Holds => '✓',
-            Self::Breaks => '✗',
-            Self::Unknown => '?',
-            Self::Skipped => '–',
-            Self::Absent => '·',
-        }
-    }
-
-    /// A word.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::Breaks => "breaks",
-            Self::Unknown => "unknown",
-            Self::Skipped => "skipped",
-            Self::Absent => "makes no sense here",
-        }
-    }
-
-    /// The same word in Chinese.
-    pub const fn word_zh(self) -> &'static str {
-        match self {
-            Self::Holds => "守住",
-            Self::Breaks => "打破",
-            Self::Unknown => "没有结论",
-            Self::Skipped => "跳过",
-            Self::Absent => "在这里没有意义",
-        }
-    }
-}
-
 impl LabReport {
     /// The cell of `rung` and `scenario`; `None` where that makes no sense or was not asked for.
     pub fn cell(&self, rung: &Rung, scenario: Scenario) -> Option<&Cell> {
@@ -105,7 +55,7 @@ impl LabReport {
     pub fn absent(&self) -> impl Iterator<Item = (&'static Rung, Scenario, &'static str)> {
         self.rungs.iter().flat_map(|rung| {
             Scenario::ALL.iter().filter_map(|scenario| {
-                scenarios::absent(*scenario, rung).map(|reason| (*rung, *scenario, reason))
+                absent(*scenario, rung).map(|reason| (*rung, *scenario, reason))
             })
         })
     }
@@ -128,7 +78,7 @@ impl LabReport {
         let mut broken: Vec<Invariant> = self
             .cells
             .iter()
-            .filter(|cell| cell.rung == rung.id && Mark::from(*cell) != Mark::Holds)
+            .filter(|cell| cell.rung == rung.id && cell.observed != Outcome::Holds)
             .filter(|cell| !cell.is_skipped())
             .map(|cell| cell.invariant)
             .collect();
@@ -146,29 +96,12 @@ impl LabReport {
     }
 }
 
-impl From<&Cell> for Mark {
-    fn from(cell: &Cell) -> Self {
-        cell.observed.into()
-    }
-}
-
-impl From<&RushReport> for Mark {
+impl From<&RushReport> for Outcome {
     fn from(rush: &RushReport) -> Self {
         match rush.crowd.holds {
             true => Self::Holds,
             false if rush.broken.is_empty() => Self::Unknown,
             false => Self::Breaks,
-        }
-    }
-}
-
-impl From<Observed> for Mark {
-    fn from(observed: Observed) -> Self {
-        match observed {
-            Observed::Holds => Self::Holds,
-            Observed::Breaks => Self::Breaks,
-            Observed::Unknown => Self::Unknown,
-            Observed::Skipped => Self::Skipped,
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{LabReport, Mark, NoRush};
+use super::{LabReport, NoRush};
+use crate::Cell;
 use crate::told::InWords;
-use crate::{Cell, LabClaim};
 use ladder::Rung;
 use seckill::http::Language;
 
@@ -26,24 +26,22 @@ pub(super) fn mechanism(rung: &Rung) -> String {
 impl Cell {
     /// "breaks, as claimed".
     pub fn outcome(&self) -> String {
-        let word = Mark::from(self).word();
-        match self.claimed {
-            _ if self.is_skipped() => word.to_owned(),
-            _ if self.is_as_claimed() => format!("{word}, as claimed"),
-            LabClaim::Holds => format!("{word}, NOT as claimed: it claims to hold"),
-            LabClaim::Breaks => format!("{word}, NOT as claimed: it claims to break"),
-        }
+        self.outcome_in(Language::English)
     }
 
     /// The same in either language.
     pub fn outcome_in(&self, language: Language) -> String {
-        let word = Mark::from(self).word_zh();
-        match (language, self.claimed) {
-            (Language::English, _) => self.outcome(),
-            (Language::Chinese, _) if self.is_skipped() => word.to_owned(),
-            (Language::Chinese, _) if self.is_as_claimed() => format!("{word}，与声明相符"),
-            (Language::Chinese, LabClaim::Holds) => format!("{word}，与声明不符：声明的是守住"),
-            (Language::Chinese, LabClaim::Breaks) => format!("{word}，与声明不符：声明的是打破"),
+        let seen = self.observed.in_words(language);
+        match language {
+            _ if self.is_skipped() => seen,
+            Language::English if self.is_as_claimed() => format!("{seen}, as claimed"),
+            Language::English => {
+                format!("{seen}, NOT as claimed: it claims to {}", self.claimed.infinitive())
+            }
+            Language::Chinese if self.is_as_claimed() => format!("{seen}，与声明相符"),
+            Language::Chinese => {
+                format!("{seen}，与声明不符：声明的是{}", self.claimed.in_words(language))
+            }
         }
     }
 

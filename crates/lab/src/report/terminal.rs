@@ -4,11 +4,12 @@
 //! of the rungs are numbers anyway, and the whole ladder fits into some hundred columns. Where
 //! it does not, it comes in pieces, each with the names again.
 
-use console::{Style, measure_text_width};
+use console::{Style, Term, measure_text_width};
+use program::OutputFile;
 use report::Table;
 
 use super::sentences::{label, mechanism, short_label};
-use super::{LabReport, Mark};
+use super::{LabReport, Outcome};
 use crate::{Cell, RushOptions, RushReport};
 use ladder::{Rung, Scenario};
 
@@ -25,6 +26,22 @@ pub struct Look {
 impl Look {
     /// No terminal at all.
     pub const PLAIN: Self = Self { width: None, colour: false };
+
+    /// How standard output is to be written to.
+    pub fn stdout() -> Self {
+        Self { width: width(&Term::stdout()), colour: console::colors_enabled() }
+    }
+
+    /// How standard error is to be written to.
+    pub fn stderr() -> Self {
+        Self { width: width(&Term::stderr()), colour: console::colors_enabled_stderr() }
+    }
+
+    /// How what goes into these `files`, too, is said to a person.
+    pub fn beside<'a>(files: impl IntoIterator<Item = &'a OutputFile>) -> Self {
+        let taken = files.into_iter().any(OutputFile::is_stdout);
+        if taken { Self::stderr() } else { Self::stdout() }
+    }
 
     fn style(self) -> Style {
         Style::new().force_styling(self.colour)
@@ -46,17 +63,21 @@ impl Look {
     }
 
     /// Something in the colour of what it says of the ladder.
-    pub fn judged(self, mark: Mark, wrong: bool, text: &str) -> String {
+    pub fn judged(self, mark: Outcome, wrong: bool, text: &str) -> String {
         let style = match mark {
             _ if wrong => self.style().white().on_red().bold(),
-            Mark::Holds => self.style().green(),
-            Mark::Breaks => self.style().yellow(),
-            Mark::Unknown => self.style().magenta(),
-            Mark::Skipped => self.style().cyan(),
-            Mark::Absent => self.style().dim(),
+            Outcome::Holds => self.style().green(),
+            Outcome::Breaks => self.style().yellow(),
+            Outcome::Unknown => self.style().magenta(),
+            Outcome::Skipped => self.style().cyan(),
+            Outcome::Absent => self.style().dim(),
         };
         style.apply_to(text).to_string()
     }
+}
+
+fn width(term: &Term) -> Option<usize> {
+    term.is_term().then(|| term.size_checked()).flatten().map(|(_, columns)| columns.into())
 }
 
 /// Everything but the verdict.
@@ -67,7 +88,7 @@ pub fn render(report: &LabReport, look: Look) -> String {
     }
     let objections = report.objections();
     if !objections.is_empty() {
-        let heading = look.judged(Mark::Breaks, true, "Not as claimed");
+        let heading = look.judged(Outcome::Breaks, true, "Not as claimed");
         parts.push(list(&heading, &objections, look));
     }
     let skipped: Vec<String> = report
@@ -86,7 +107,7 @@ pub fn verdict(report: &LabReport, look: Look) -> String {
     let sentence = report.verdict();
     let (word, rest) = sentence.split_once(':').unwrap_or((&sentence, ""));
     let right = report.is_as_claimed();
-    let word = look.judged(if right { Mark::Holds } else { Mark::Breaks }, !right, word);
+    let word = look.judged(if right { Outcome::Holds } else { Outcome::Breaks }, !right, word);
     format!("{word}:{rest}")
 }
 
@@ -166,15 +187,19 @@ fn right(text: &str, width: usize) -> String {
 
 fn sign(report: &LabReport, rung: &Rung, scenario: Scenario, look: Look) -> String {
     let cell = report.cell(rung, scenario);
-    signed(cell.map_or(Mark::Absent, Mark::from), cell.is_some_and(Cell::is_wrong), look)
+    signed(
+        cell.map_or(Outcome::Absent, |cell| cell.observed),
+        cell.is_some_and(Cell::is_wrong),
+        look,
+    )
 }
 
 fn rush_sign(rush: Option<&RushReport>, look: Look) -> String {
     let wrong = rush.is_some_and(|rush| !rush.as_claimed);
-    signed(rush.map_or(Mark::Absent, Mark::from), wrong, look)
+    signed(rush.map_or(Outcome::Absent, Outcome::from), wrong, look)
 }
 
-fn signed(mark: Mark, wrong: bool, look: Look) -> String {
+fn signed(mark: Outcome, wrong: bool, look: Look) -> String {
     let text = format!("{}{}", if wrong { "!" } else { "" }, mark.sign());
     look.judged(mark, wrong, &text)
 }
@@ -187,11 +212,11 @@ fn legend(report: &LabReport, look: Look) -> String {
 
 /// What the signs of a matrix mean.
 pub fn signs(look: Look) -> String {
-    let marks = [Mark::Holds, Mark::Breaks, Mark::Unknown, Mark::Skipped, Mark::Absent];
-    let signs = marks.map(|mark| {
-        format!("{} {}", look.judged(mark, false, &mark.sign().to_string()), mark.word())
-    });
-    let wrong = format!("{} NOT as claimed", look.judged(Mark::Breaks, true, "!"));
+    let marks =
+        [Outcome::Holds, Outcome::Breaks, Outcome::Unknown, Outcome::Skipped, Outcome::Absent];
+    let signs = marks
+        .map(|mark| format!("{} {}", look.judged(mark, false, &mark.sign().to_string()), mark));
+    let wrong = format!("{} NOT as claimed", look.judged(Outcome::Breaks, true, "!"));
     wrapped(&signs.into_iter().chain([wrong]).collect::<Vec<_>>(), "   ", look)
 }
 
@@ -220,7 +245,7 @@ fn rushes(report: &LabReport, look: Look) -> String {
     for rush in &report.rushes {
         let latency =
             rush.crowd.latency_ms.map_or_else(String::new, |it| format!("{:.0} ms", it.p99));
-        let outcome = look.judged(Mark::from(rush), !rush.as_claimed, rush.outcome());
+        let outcome = look.judged(Outcome::from(rush), !rush.as_claimed, rush.outcome());
         let (orders, rate) =
             (rush.crowd.figures.orders.to_string(), format!("{:.0}", rush.crowd.orders_per_s));
         table.add([rush.rung.clone(), orders, rate, latency, outcome, rush.losses()]);

@@ -13,8 +13,7 @@ use tokio::time::timeout;
 use super::later;
 use super::verdict::{RushOptions, RushReport, SaleResult, report};
 use crate::lock_servers::LockServers;
-use crate::node_process::NodeProcess;
-use crate::protocol::NodePlan;
+use crate::node_process::{NodePlan, NodeProcess};
 use crate::sale;
 use crate::world::World;
 use ladder::Rung;
@@ -92,7 +91,8 @@ impl RungSale {
     ) -> anyhow::Result<Self> {
         let (first_user, key_prefix) = world.next_cell();
         let servers = LockServers::start(world, rung).await?;
-        let node = NodePlan::http(rung, world.database_url(rung.tables)?, &servers, key_prefix);
+        let url = world.database_url(rung.tables)?;
+        let node = NodePlan { http: true, ..NodePlan::new(rung, url, &servers, key_prefix) };
         let database = sale::connections(&node.database_url)?;
         // Known to the database beforehand: that they sign up is no part of the rush.
         let first = UserId::try_from(first_user)?;

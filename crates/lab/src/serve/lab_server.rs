@@ -14,10 +14,9 @@ use super::buyers::Register;
 use super::routes;
 use super::rung_service::{RungService, Supply};
 use super::state::{FIRST_STOCK, LabState, OnSale};
-use crate::protocol::{NodePlan, NodeReport, say};
 use crate::sale;
 use crate::world::World;
-use ladder::{self, RUNGS, Resources, Tables};
+use ladder::{RUNGS, Resources, Rung, Tables};
 use seckill::http::server::{self, ServerLimits};
 
 /// Files that are not connections of clients: each rung may have some to its servers.
@@ -131,17 +130,21 @@ impl LabServer {
     }
 }
 
-/// Serves the rung of `plan` alone, on a free port, until `stop` resolves.
-pub(crate) async fn node(plan: &NodePlan, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-    let rung = ladder::find(&plan.rung)?;
+/// Serves one rung alone, on a free port, until `stop` resolves; `ready` is told where.
+pub(crate) async fn node(
+    rung: &'static Rung,
+    resources: Resources,
+    ready: impl FnOnce(SocketAddr),
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
     let listener = server::listen((Ipv4Addr::LOCALHOST, 0).into())?;
     let address = listener.local_addr()?;
-    let (resources, looks) = (plan.resources()?, sale::connections(&plan.database_url)?);
+    let looks = sale::connections(&resources.database_url)?;
     let pools = vec![looks.clone(), resources.database.clone()];
     let service = RungService::new(rung, Supply::Given(resources), looks, None);
     service.open().await?;
     let strangers = STRANGERS.saturating_mul(1 + i64::from(std::process::id()));
     let state = Arc::new(LabState::new(address, vec![service], strangers));
-    say(&NodeReport::Ready(Some(address.to_string())));
+    ready(address);
     LabServer { state, pools, _registers: Vec::new() }.serve(listener, stop).await
 }

@@ -15,7 +15,6 @@ use uuid::Uuid;
 use super::buyers::Register;
 use super::problem::{self, NO_PURCHASE};
 use crate::lock_servers::LockServers;
-use crate::protocol::NodePlan;
 use crate::sale;
 use crate::world::World;
 use faults::FaultError;
@@ -128,8 +127,8 @@ impl RungService {
             Supply::Started { world, database, database_url, key_prefix } => {
                 let world = world.upgrade().context("the lab is over")?;
                 let servers = LockServers::start(&world, self.rung).await?;
-                let (url, prefix) = (database_url.clone(), key_prefix.clone());
-                let resources = NodePlan::http(self.rung, url, &servers, prefix).resources()?;
+                let (redis_urls, zookeeper) = (&servers.redis_urls, servers.zookeeper.clone());
+                let resources = Resources::open(database_url, redis_urls, zookeeper, key_prefix)?;
                 (Resources { database: database.clone(), ..resources }, servers)
             }
         };

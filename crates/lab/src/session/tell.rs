@@ -4,7 +4,7 @@ use super::play::LabSession;
 use super::source_lines::{self, Place};
 use super::state::SessionEvent;
 use crate::game::Mover;
-use crate::scheduler::{ActorState, Stop};
+use crate::scheduler::{Act, ActorState};
 use crate::timeline::TimelineLine;
 use crate::told::Event;
 use ladder::{LockKind, Point};
@@ -67,25 +67,26 @@ impl LabSession<'_> {
     async fn tell_actor(
         &mut self,
         nth: usize,
-        stop: &Stop,
+        stop: &Act,
         mut lines: Vec<TimelineLine>,
     ) -> anyhow::Result<()> {
         let rung = self.rung();
         let before = self.places[nth].1.unwrap_or_default();
         self.places[nth] = match stop {
-            Stop::At(point) => (point.as_str(), source_lines::of_point(rung, *point)),
-            Stop::Waits if self.game.driver.state(nth) == ActorState::QueuedInDatabase => {
+            Act::At(point, _) => (point.as_str(), source_lines::of_point(rung, *point)),
+            Act::Waits(_) if self.game.driver.state(nth) == ActorState::QueuedInDatabase => {
                 ("waits_in_database", source_lines::of_row(rung, before))
             }
-            Stop::Waits => ("waits_in_process", source_lines::of_waiting(rung, before)),
-            Stop::Done(answer) => (answer.code(), None),
-            Stop::LostLock => ("lost_lock", None),
-            Stop::Failed(_) => ("failed", None),
-            Stop::Worked(_) => ("worked", None),
+            Act::Waits(_) => ("waits_in_process", source_lines::of_waiting(rung, before)),
+            Act::Done(answer) => (answer.code(), None),
+            Act::LostLock => ("lost_lock", None),
+            Act::Failed(_) => ("failed", None),
+            Act::Worked(_) => ("worked", None),
+            Act::NeverHeardOf => unreachable!("nobody asks in a session"),
         };
         let name = self.game.driver.record(nth).name;
-        let has_place = rung.lock == LockKind::ZooKeeper && !matches!(stop, Stop::Done(_));
-        let takes = matches!(stop, Stop::At(Point::KeySet | Point::Locked));
+        let has_place = rung.lock == LockKind::ZooKeeper && !matches!(stop, Act::Done(_));
+        let takes = matches!(stop, Act::At(Point::KeySet | Point::Locked, _));
         if has_place || takes {
             let key = self.game.driver.scheduler.lock_key(self.game.plan.user(nth))?;
             self.locks.is_of(&key, name).await?;
@@ -98,11 +99,11 @@ impl LabSession<'_> {
         Ok(())
     }
 
-    async fn tell_consumer(&mut self, stop: &Stop, lines: Vec<TimelineLine>) -> anyhow::Result<()> {
+    async fn tell_consumer(&mut self, stop: &Act, lines: Vec<TimelineLine>) -> anyhow::Result<()> {
         let (rung, consumer) = (self.rung(), self.consumer());
         self.places[consumer] = match stop {
-            Stop::At(point) => (point.as_str(), source_lines::of_point(rung, *point)),
-            Stop::Failed(_) => ("failed", source_lines::of_turn(rung)),
+            Act::At(point, _) => (point.as_str(), source_lines::of_point(rung, *point)),
+            Act::Failed(_) => ("failed", source_lines::of_turn(rung)),
             _ => ("worked", source_lines::of_turn(rung)),
         };
         for user in 0..i64::from(self.game.plan.users) {

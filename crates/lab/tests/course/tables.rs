@@ -2,7 +2,7 @@
 
 use ladder::{Invariant, RUNGS, Rung, Scenario};
 use seckill::http::Language;
-use seckill_lab::scenarios;
+use seckill_lab::absent;
 
 use super::page::{Page, suffix};
 
@@ -147,7 +147,7 @@ pub fn matrix() -> Vec<String> {
         let at_stake = Scenario::ALL.iter().filter(|scenario| scenario.invariant() == *invariant);
         let rows: Vec<String> = at_stake
             .map(|scenario| {
-                let sign = |rung: &Rung| match scenarios::absent(*scenario, rung) {
+                let sign = |rung: &Rung| match absent(*scenario, rung) {
                     Some(_) => "·",
                     None if rung.claims_to_survive(*scenario) => "✓",
                     None => "✗",

@@ -6,8 +6,7 @@ use std::sync::LazyLock;
 use serde::Serialize;
 
 use ladder::{Invariant, Rung};
-use seckill_lab::explore::InitialState;
-use seckill_lab::game::GamePlan;
+use seckill_lab::game::{GamePlan, InitialState};
 
 const FILE: &str = include_str!("explored.tsv");
 

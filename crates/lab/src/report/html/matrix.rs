@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::{cell_anchor, class, name, sign};
-use crate::report::{LabReport, Mark};
-use crate::{Cell, RushReport, scenarios};
+use crate::report::{LabReport, Outcome};
+use crate::{Cell, RushReport, absent};
 use ladder::{Rung, Scenario};
 use seckill::http::Language;
 
@@ -69,13 +69,13 @@ fn row(report: &LabReport, rung: &Rung) -> Markup {
 
 fn cell(rung: &Rung, scenario: Scenario, cell: Option<&Cell>, first: bool) -> Markup {
     let Some(cell) = cell else {
-        let why = scenarios::absent(scenario, rung).unwrap_or("was not played");
+        let why = absent(scenario, rung).unwrap_or("was not played");
         let title = format!("{}, {scenario}: makes no sense here, because it {why}", rung.id);
         return html! {
-            td.absent.first[first] title=(title) { span role="img" aria-label=(title) { (Mark::Absent.sign()) } }
+            td.absent.first[first] title=(title) { span role="img" aria-label=(title) { (Outcome::Absent.sign()) } }
         };
     };
-    let (mark, wrong) = (Mark::from(cell), cell.is_wrong());
+    let (mark, wrong) = (cell.observed, cell.is_wrong());
     let witness = cell.witness.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
     let title = format!("{}, {scenario}: {} {}{witness}", rung.id, cell.invariant, cell.outcome());
     html! {
@@ -91,10 +91,10 @@ fn rush(rung: &Rung, rush: Option<&RushReport>) -> Markup {
     let Some(rush) = rush else {
         let title = format!("{}, rush: no result", rung.id);
         return html! {
-            td.absent.first title=(title) { span role="img" aria-label=(title) { (Mark::Absent.sign()) } }
+            td.absent.first title=(title) { span role="img" aria-label=(title) { (Outcome::Absent.sign()) } }
         };
     };
-    let (mark, wrong) = (Mark::from(rush), !rush.as_claimed);
+    let (mark, wrong) = (Outcome::from(rush), !rush.as_claimed);
     let title = format!("{}, rush: {}: {}", rung.id, rush.outcome(), rush.losses());
     html! {
         td.first.(class(mark, wrong)) {
@@ -106,11 +106,12 @@ fn rush(rung: &Rung, rush: Option<&RushReport>) -> Markup {
 }
 
 fn legend() -> Markup {
-    let marks = [Mark::Holds, Mark::Breaks, Mark::Unknown, Mark::Skipped, Mark::Absent];
+    let marks =
+        [Outcome::Holds, Outcome::Breaks, Outcome::Unknown, Outcome::Skipped, Outcome::Absent];
     html! {
         ul.legend aria-label="Signs" {
             @for mark in marks {
-                li { span.swatch.(class(mark, false)) { (mark.sign()) } " " (mark.word()) }
+                li { span.swatch.(class(mark, false)) { (mark.sign()) } " " (mark) }
             }
             li { span.swatch.wrong { b { "!" } } " not as claimed" }
         }

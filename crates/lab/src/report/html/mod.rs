@@ -13,7 +13,7 @@ use maud::{Markup, PreEscaped, html};
 use report::{Document, Scripts};
 
 use super::sentences::{label, mechanism};
-use super::{LabReport, Mark};
+use super::{LabReport, Outcome};
 use ladder::{RUNGS, Rung, Scenario};
 
 const STYLE: &str = include_str!("style.css");
@@ -98,7 +98,7 @@ fn cell_anchor(rung: &str, scenario: Option<Scenario>) -> String {
 }
 
 /// The sign of a mark, for the eye; the words stand beside it, or in the element's label.
-fn sign(mark: Mark, wrong: bool) -> Markup {
+fn sign(mark: Outcome, wrong: bool) -> Markup {
     html! {
         span.sign aria-hidden="true" {
             (mark.sign()) @if wrong { b { "!" } }
@@ -107,14 +107,11 @@ fn sign(mark: Mark, wrong: bool) -> Markup {
 }
 
 /// The class of a mark.
-fn class(mark: Mark, wrong: bool) -> &'static str {
+fn class(mark: Outcome, wrong: bool) -> String {
     match mark {
-        _ if wrong => "wrong",
-        Mark::Holds => "holds",
-        Mark::Breaks => "breaks",
-        Mark::Unknown => "unknown",
-        Mark::Skipped => "skipped",
-        Mark::Absent => "absent",
+        _ if wrong => "wrong".to_owned(),
+        Outcome::Absent => "absent".to_owned(),
+        mark => mark.to_string(),
     }
 }
 

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{cell_anchor, class, label, mechanism, prose, sign, timeline};
-use crate::report::{LabReport, Mark};
+use crate::report::{LabReport, Outcome};
 use crate::{Cell, RushReport};
 use course::source_code::tokens;
 use ladder::{Rung, Scenario};
@@ -80,9 +80,9 @@ fn lines(rung: &Rung) -> Markup {
 
 /// What is worth looking at is open: where something broke.
 fn replay(cell: &Cell) -> Markup {
-    let (mark, wrong) = (Mark::from(cell), cell.is_wrong());
+    let (mark, wrong) = (cell.observed, cell.is_wrong());
     html! {
-        details.cell.(class(mark, wrong)) open[wrong || mark == Mark::Breaks] {
+        details.cell.(class(mark, wrong)) open[wrong || mark == Outcome::Breaks] {
             summary {
                 span.swatch.(class(mark, wrong)) { (sign(mark, wrong)) }
                 span {
@@ -101,7 +101,7 @@ fn replay(cell: &Cell) -> Markup {
 }
 
 fn rush(report: &LabReport, rush: &RushReport) -> Markup {
-    let (mark, wrong) = (Mark::from(rush), !rush.as_claimed);
+    let (mark, wrong) = (Outcome::from(rush), !rush.as_claimed);
     let found = rush.crowd.figures.found;
     html! {
         details.cell.(class(mark, wrong)) open {

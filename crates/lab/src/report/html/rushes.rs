@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{cell_anchor, class, name, sign};
-use crate::report::{LabReport, Mark};
+use crate::report::{LabReport, Outcome};
 use ladder::Invariant;
 
 /// Nothing where there was no rush.
@@ -40,7 +40,7 @@ fn rows(report: &LabReport) -> Markup {
     let rushes = report.rungs.iter().filter_map(|rung| Some((rung, report.rush(rung)?)));
     html! {
         @for (rung, rush) in rushes {
-            @let (mark, wrong) = (Mark::from(rush), !rush.as_claimed);
+            @let (mark, wrong) = (Outcome::from(rush), !rush.as_claimed);
             @let broken: Vec<&str> = report.broken(rung).into_iter().map(Invariant::as_str).collect();
             tr {
                 th scope="row" { a href=(format!("#{}", rung.id)) { (name(rung)) } }

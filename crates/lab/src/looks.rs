@@ -1,4 +1,4 @@
-//! What becomes of a lease on a real Redis, seen from outside.
+//! The lab's own looks at the servers: what PostgreSQL says of transactions, and Redis and ZooKeeper of leases.
 
 use std::time::Duration;
 
@@ -6,21 +6,44 @@ use anyhow::{Context, bail};
 use tokio::time::{Instant, sleep, timeout};
 use zookeeper_client::Client;
 
-use super::scheduler::{SHORT_LEASE, Scheduler};
+use super::scheduler::{Act, ActorRecord, Attempt, NodeIndex, PATIENCE, Scheduler};
 use super::told::Event;
-use ladder::LockKind;
+use ladder::{Answer, LockKind};
 use redisson_lock::connection::Redis;
 use seckill::model::UserId;
 use seckill::store::Keys;
 
-/// What takes longer never comes.
-const PATIENCE: Duration = Duration::from_secs(20);
-
 /// The shortest session that a rung asks ZooKeeper for.
 const SESSION: Duration = Duration::from_secs(1);
 
-/// How often Redis is asked.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How often a server is asked.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Asks until it is so; what takes too long is an error that says `why`.
+pub(super) async fn until<F: Future<Output = anyhow::Result<bool>>>(
+    why: &'static str,
+    is_so: impl Fn() -> F,
+) -> anyhow::Result<()> {
+    let asking = async {
+        while !is_so().await? {
+            sleep(LOOK_EVERY).await;
+        }
+        anyhow::Ok(())
+    };
+    timeout(PATIENCE, asking).await.context(why)?
+}
+
+/// The transactions of a scheduler's processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OpenTransactions {
+    /// How many there are.
+    pub(super) open: i64,
+    /// How many of them wait for a row or an advisory lock that another one has. (A wait for a place
+    /// at the end of a table is over by itself.)
+    pub(super) blocked: i64,
+    /// How many of these wait for an advisory lock.
+    pub(super) advisory: i64,
+}
 
 /// What became of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +57,59 @@ pub(super) enum LeaseEnd {
 }
 
 impl Scheduler<'_> {
+    /// Whether a transaction is still open whose actor is through. One that is dropped is rolled back
+    /// after its actor was answered: what waits for it goes on by itself.
+    pub(super) fn is_undoing(&self, transactions: OpenTransactions) -> bool {
+        let dropped = |record: &ActorRecord| {
+            record.state.is_over() && !matches!(record.answer, Some(Act::Done(Answer::Ordered(_))))
+        };
+        let alive = self.count(|record| !record.state.is_over());
+        transactions.open > alive && self.count(dropped) > 0
+    }
+
+    /// The transactions of this scheduler's processes. Production code (r19) names itself, and is told
+    /// from others by its database alone.
+    pub(super) async fn transactions(&self) -> anyhow::Result<OpenTransactions> {
+        let transactions = sqlx::query_as(
+            "select count(*) filter (where state <> 'idle'),
+                    count(*) filter (where waits_for in ('transactionid', 'tuple', 'advisory')),
+                    count(*) filter (where waits_for = 'advisory')
+             from pg_stat_activity process
+               left join lateral (
+                 select locktype from pg_locks where pg_locks.pid = process.pid and not granted
+               ) waiting (waits_for) on true
+             where starts_with(application_name, $1)
+                or application_name = 'seckill' and datname = current_database()",
+        );
+        let (open, blocked, advisory) =
+            transactions.bind(&self.application).fetch_one(&self.database).await?;
+        Ok(OpenTransactions { open, blocked, advisory })
+    }
+
+    /// Until a transaction of the scheduler's processes waits for a row.
+    pub(super) async fn until_blocked(&self) -> anyhow::Result<()> {
+        let is_blocked = || async { Ok(self.transactions().await?.blocked > 0) };
+        until("nobody waits for the row", is_blocked).await
+    }
+
+    /// Waits until PostgreSQL has undone what was broken off: until no more than `left` transactions
+    /// are open.
+    pub(super) async fn until_rolled_back(&self, left: i64) -> anyhow::Result<()> {
+        let is_undone = || async { Ok(self.transactions().await?.open <= left) };
+        until("a transaction was not undone", is_undone).await
+    }
+
+    /// Waits until PostgreSQL has noticed that a process is gone, and has undone what it had begun.
+    pub(super) async fn until_disconnected(&self, node: NodeIndex) -> anyhow::Result<()> {
+        let is_gone = || async {
+            let connections =
+                "select not exists (select from pg_stat_activity where application_name = $1)";
+            let connections = sqlx::query_scalar(connections).bind(self.application_of(node.0));
+            Ok(connections.fetch_one(&self.database).await?)
+        };
+        until("a connection of a dead process stays open", is_gone).await
+    }
+
     /// Waits until the short lease of the user's lock has ended, or would have ended had
     /// nobody renewed it.
     pub(super) async fn lease_over(&mut self, user: i64) -> anyhow::Result<LeaseEnd> {
@@ -74,8 +150,9 @@ impl Scheduler<'_> {
 
     /// Waits until somebody holds the user's lock.
     pub(super) async fn until_locked(&self, user: i64) -> anyhow::Result<()> {
-        let redis = Redis::new(&self.servers.redis_urls[0])?;
-        until_there(&redis, &self.lock_key(user)?).await.context("nobody takes the lock")
+        let (redis, key) = (Redis::new(&self.servers.redis_urls[0])?, self.lock_key(user)?);
+        let exists = || async { Ok(redis.query(redis::cmd("EXISTS").arg(&key)).await?) };
+        until("nobody takes the lock", exists).await
     }
 
     /// Ends the lease of the user's lock on each of its servers, without waiting for it.
@@ -96,13 +173,11 @@ impl Scheduler<'_> {
         if ended == 0 {
             bail!("there is no lock whose lease could end");
         }
-        let over = async {
-            while (0..=1).contains(&redis.query::<i64>(redis::cmd("PTTL").arg(&key)).await?) {
-                sleep(LOOK_EVERY).await;
-            }
-            anyhow::Ok(())
+        let is_over = || async {
+            let left_ms: i64 = redis.query(redis::cmd("PTTL").arg(&key)).await?;
+            Ok(!(0..=1).contains(&left_ms))
         };
-        timeout(PATIENCE, over).await.context("a lease of a millisecond does not end")?
+        until("a lease of a millisecond does not end", is_over).await
     }
 
     async fn redis_lease_over(&self, user: i64) -> anyhow::Result<LeaseEnd> {
@@ -122,7 +197,7 @@ impl Scheduler<'_> {
                 // Between two renewals the first one's time has passed.
                 renewed += seen.elapsed();
                 seen = Instant::now();
-                if renewed > SHORT_LEASE {
+                if renewed > Attempt::SHORT_LEASE {
                     return Ok(LeaseEnd::Renewed);
                 }
             }
@@ -131,18 +206,6 @@ impl Scheduler<'_> {
         }
         bail!("the lease of the lock neither ended nor was renewed within {PATIENCE:?}")
     }
-}
-
-/// Waits until the key is there.
-async fn until_there(redis: &Redis, key: &str) -> anyhow::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while redis.query::<i64>(redis::cmd("EXISTS").arg(key)).await? == 0 {
-        if Instant::now() > deadline {
-            bail!("waited for {PATIENCE:?}");
-        }
-        sleep(LOOK_EVERY).await;
-    }
-    Ok(())
 }
 
 /// Has the waiters of the lock at `key` look again.

@@ -4,8 +4,8 @@ use anyhow::bail;
 
 use super::{failing_consumers, redis_losses};
 use crate::Scheduler;
-use crate::protocol::FEW_PLACES;
-use crate::scheduler::{NodeIndex, Stop};
+use crate::node_process::FEW_PLACES;
+use crate::scheduler::{Act, NodeIndex};
 use crate::told::{Event, FailedPart, Failure, Witness};
 use ladder::{Capability, Point, QueueKeys, Rung, Scenario};
 use redisson_lock::connection::Redis;
@@ -21,31 +21,6 @@ const NO_STREAM: &str = "has no stream";
 
 /// Why none of its orders comes to grief in a stream.
 const WRITES_NONE: &str = "writes no orders from its stream";
-
-/// Whether a scenario is about what comes after the answer.
-pub(super) const fn is_one(scenario: Scenario) -> bool {
-    matches!(
-        scenario,
-        Scenario::UpdateIgnored
-            | Scenario::RedisRestored
-            | Scenario::DiesBeforeAck
-            | Scenario::ConnectionLost
-            | Scenario::OneConsumerName
-            | Scenario::QueueFull
-            | Scenario::FullQueueDies
-            | Scenario::DiesBeforeWrite
-            | Scenario::DiesWithLast
-            | Scenario::GivenUp
-            | Scenario::PoisonEntry
-            | Scenario::GroupFromNow
-            | Scenario::StreamTrimmed
-            | Scenario::StockReloaded
-            | Scenario::SoldAfterReload
-            | Scenario::RedisDies
-            | Scenario::ReplicaLags
-            | Scenario::PublishedTwice
-    )
-}
 
 /// Why there is no such replay: "it …"; `None` where there is one.
 pub(super) fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
@@ -113,7 +88,7 @@ async fn fill(scheduler: &mut Scheduler<'_>, stock: usize) -> anyhow::Result<Nod
 async fn queue_full(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let node = fill(scheduler, FEW_PLACES + 1).await?;
     let last = scheduler.buys("F", node, 5).await?;
-    if let Some(Stop::Failed(Failure { part: FailedPart::Queue, .. })) = scheduler.answer(last) {
+    if let Some(Act::Failed(Failure { part: FailedPart::Queue, .. })) = scheduler.answer(last) {
         scheduler.may_fail(last);
     }
     scheduler.buys("G", node, 6).await?;

@@ -3,16 +3,11 @@
 use anyhow::bail;
 
 use crate::Scheduler;
-use crate::protocol::NodeRequest;
-use crate::scheduler::{Actor, ActorPlan, ActorRecord, NodeIndex};
+use crate::node_process::Task;
+use crate::scheduler::{Actor, Attempt, NodeIndex};
 use crate::told::Event;
 use ladder::{Capability, Point, QueueKeys, Rung, Scenario};
 use redisson_lock::connection::Redis;
-
-/// Whether a scenario is about a cache.
-pub(super) const fn is_one(scenario: Scenario) -> bool {
-    matches!(scenario, Scenario::StaleRefill | Scenario::LateRefill | Scenario::LostDelete)
-}
 
 /// Why there is no such replay: "it …"; `None` where there is one.
 pub(super) fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
@@ -30,7 +25,7 @@ pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
     let first = scheduler.node().await?;
     let mut last = first;
     scheduler.buys("A", first, 0).await?;
-    let b = scheduler.enter("B", first, ActorPlan::new(1, voucher)).await?;
+    let b = scheduler.enter("B", first, Attempt::new(1, voucher)).await?;
     let operator = operator(scheduler, first, voucher).await?;
     match scenario {
         Scenario::StaleRefill => {
@@ -65,9 +60,9 @@ async fn operator(
     voucher: i64,
 ) -> anyhow::Result<Actor> {
     const NAME: &str = "O";
-    scheduler.nodes[node.0].order(&NodeRequest::Restock(NAME.to_owned(), voucher, 1)).await?;
+    let operator = scheduler.add(NAME, node, Task::Restock(voucher, 1)).await?;
     scheduler.log.note(NAME, Event::WantsToRestock);
-    Ok(scheduler.record(ActorRecord::new(NAME, node.0)))
+    Ok(operator)
 }
 
 /// What has a time to live in the cache has lived; what has none stays.

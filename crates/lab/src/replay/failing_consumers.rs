@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use url::Url;
 
 use crate::Scheduler;
-use crate::scheduler::{NodeIndex, Stop};
+use crate::scheduler::{Act, NodeIndex};
 use crate::told::{Event, Witness};
 use faults::{Fault, Proxy};
 use ladder::{Answer, Capability, Point, WorkTurn};
@@ -44,7 +44,7 @@ async fn dies_with_entry(scheduler: &mut Scheduler<'_>, stock: i32) -> anyhow::R
 async fn gives_up(scheduler: &mut Scheduler<'_>, second: NodeIndex) -> anyhow::Result<NodeIndex> {
     let (third, stop) = dies_again(scheduler, second, Point::EntryRead).await?;
     match stop {
-        Stop::Worked(WorkTurn::PutAside) => Ok(third),
+        Act::Worked(WorkTurn::PutAside) => Ok(third),
         other => bail!("A's entry was to be given up, and came to {other:?}"),
     }
 }
@@ -58,11 +58,11 @@ async fn voucher_is_given_back(
     scheduler.log.say(Event::OrderFailed { actor: "A", again: "C" });
     let again = scheduler.buys("C", third, 0).await?;
     let answer = scheduler.answer(again);
-    if answer != Some(&Stop::Done(Answer::Accepted)) {
+    if answer != Some(&Act::Done(Answer::Accepted)) {
         scheduler.log.broken(Witness::GivenBackToNobody { buyer: "A" });
     }
     let late = scheduler.buys("D", third, 2).await?;
-    if scheduler.answer(late) != Some(&Stop::Done(Answer::SoldOut)) {
+    if scheduler.answer(late) != Some(&Act::Done(Answer::SoldOut)) {
         scheduler.log.broken(Witness::GivenBackTwice { buyer: "A" });
     }
     Ok(())
@@ -73,7 +73,7 @@ async fn dies_again(
     scheduler: &mut Scheduler<'_>,
     second: NodeIndex,
     point: Point,
-) -> anyhow::Result<(NodeIndex, Stop)> {
+) -> anyhow::Result<(NodeIndex, Act)> {
     scheduler.a_minute_passes().await?;
     scheduler.works_to(second, point).await?;
     scheduler.kill(second).await?;
@@ -107,7 +107,7 @@ async fn dies_before_ack_again(
 ) -> anyhow::Result<NodeIndex> {
     let (third, stop) = dies_again(scheduler, second, Point::Acknowledging).await?;
     match stop {
-        Stop::Worked(WorkTurn::Settled(Answer::Ordered(_))) => {}
+        Act::Worked(WorkTurn::Settled(Answer::Ordered(_))) => {}
         other => {
             scheduler.log.broken(Witness::OtherEnd { buyer: "A", stop: format!("{other:?}") });
         }
@@ -129,7 +129,7 @@ async fn fails_to_write(scheduler: &mut Scheduler<'_>, node: NodeIndex) -> anyho
     }
     scheduler.log.say(Event::ConnectionEnded);
     match scheduler.finish(turn).await? {
-        Stop::Failed(_) => Ok(()),
+        Act::Failed(_) => Ok(()),
         other => bail!("a commit without a connection came to {other:?}"),
     }
 }
@@ -145,7 +145,7 @@ pub(super) async fn connection_lost(scheduler: &mut Scheduler<'_>) -> anyhow::Re
     network.break_by(Fault::LoseAnswer);
     scheduler.log.say(Event::CommitUnheard);
     match scheduler.finish(turn).await? {
-        Stop::Failed(_) => {}
+        Act::Failed(_) => {}
         other => bail!("a commit without an answer came to {other:?}"),
     }
     // The consumer will connect again.

@@ -9,7 +9,7 @@ use super::TURNS_AWAY;
 use super::servers::replicated;
 use crate::Scheduler;
 use crate::lock_servers::LockServers;
-use crate::scheduler::{Actor, ActorPlan, NodeIndex, Stop};
+use crate::scheduler::{Act, Actor, Attempt, NodeIndex};
 use crate::told::{Event, Witness};
 use ladder::Scenario;
 
@@ -88,7 +88,7 @@ async fn crowd(
     let row = Row::hold(scheduler, voucher).await?;
     let mut actors = Vec::new();
     for (user, name) in (0..).zip(names) {
-        let actor = scheduler.enter(name, node, ActorPlan::new(user, voucher)).await?;
+        let actor = scheduler.enter(name, node, Attempt::new(user, voucher)).await?;
         // A buyer who waits for too long is told that the outcome is unknown; the books are not.
         scheduler.may_fail(actor);
         actors.push(actor);
@@ -124,7 +124,7 @@ async fn crowd(
 async fn twice(scheduler: &mut Scheduler<'_>, nodes: [NodeIndex; 2]) -> anyhow::Result<()> {
     let voucher = scheduler.voucher(2).await?;
     let (row, a) = in_the_middle(scheduler, nodes[0], voucher).await?;
-    let b = scheduler.enter("B", nodes[1], ActorPlan::new(0, voucher)).await?;
+    let b = scheduler.enter("B", nodes[1], Attempt::new(0, voucher)).await?;
     scheduler.finish(b).await?;
     row.let_go(scheduler).await?;
     scheduler.finish_all(&[a, b]).await
@@ -137,8 +137,8 @@ async fn in_the_middle(
     voucher: i64,
 ) -> anyhow::Result<(Row, Actor)> {
     let row = Row::hold(scheduler, voucher).await?;
-    let a = scheduler.enter("A", node, ActorPlan::new(0, voucher)).await?;
-    if scheduler.finish(a).await? != Stop::Waits {
+    let a = scheduler.enter("A", node, Attempt::new(0, voucher)).await?;
+    if !matches!(scheduler.finish(a).await?, Act::Waits(_)) {
         bail!("A did not stop at the row");
     }
     scheduler.until_blocked().await?;
@@ -155,7 +155,7 @@ async fn holder_dies(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     scheduler.lease_over(0).await?;
     // What A sent before it died is done now.
     row.let_go(scheduler).await?;
-    let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
+    let b = scheduler.enter("B", second, Attempt::new(0, voucher)).await?;
     scheduler.finish_all(&[b]).await?;
     if !scheduler.is_served(b) {
         scheduler.log.broken(Witness::locked_out(1, false));
@@ -169,9 +169,9 @@ async fn paused_holder(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let (row, a) = in_the_middle(scheduler, first, voucher).await?;
     scheduler.pause(first)?;
     scheduler.lease_over(0).await?;
-    let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
+    let b = scheduler.enter("B", second, Attempt::new(0, voucher)).await?;
     scheduler.may_fail(b);
-    if scheduler.finish(b).await? != Stop::Waits {
+    if !matches!(scheduler.finish(b).await?, Act::Waits(_)) {
         bail!("B did not get the lock");
     }
     row.let_go(scheduler).await?;
@@ -214,9 +214,9 @@ async fn meet(
     node: NodeIndex,
     voucher: i64,
 ) -> anyhow::Result<()> {
-    let b = scheduler.enter("B", node, ActorPlan::new(0, voucher)).await?;
+    let b = scheduler.enter("B", node, Attempt::new(0, voucher)).await?;
     scheduler.may_fail(b);
-    if scheduler.finish(b).await? != Stop::Waits {
+    if !matches!(scheduler.finish(b).await?, Act::Waits(_)) {
         bail!("B did not get the lock");
     }
     row.let_go(scheduler).await?;

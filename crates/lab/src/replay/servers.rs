@@ -1,20 +1,15 @@
 //! What becomes of a lock when a server that keeps it dies, forgets, or has a wrong clock.
 
-use std::time::Duration;
-
 use anyhow::{Context, bail};
-use tokio::time::{sleep, timeout};
 
-use super::leases::IN_OR_AT_THE_DOOR;
+use super::schedules::IN_OR_AT_THE_DOOR;
 use crate::Scheduler;
 use crate::lock_servers::LockServers;
-use crate::scheduler::{Actor, ActorPlan, PATIENCE, Stop};
+use crate::looks::until;
+use crate::scheduler::{Act, Actor, Attempt};
 use crate::told::{Event, FailedPart, Witness};
 use faults::{Fault, Proxy, RedisNode};
 use ladder::{Answer, Capability, LockKind, Point};
-
-/// How often a server is asked.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Where the server that is down is at fault; a failure of anything else proves nothing.
 const LOCK_FAILURES: [FailedPart; 4] =
@@ -26,14 +21,14 @@ pub(super) async fn node_down(scheduler: &mut Scheduler<'_>) -> anyhow::Result<(
     scheduler.servers.none_shared(scheduler.world, scheduler.rung).await?;
     let node = scheduler.node().await?;
     // Short, as ZooKeeper is asked in vain for as long as a session may last.
-    let a = scheduler.enter("A", node, ActorPlan::new(0, voucher).short()).await?;
+    let a = scheduler.enter("A", node, Attempt::new(0, voucher).short()).await?;
     let gone = scheduler.servers.kill_last()?;
     scheduler.log.say(Event::ServerKilled { server: gone.clone() });
     scheduler.may_fail(a);
     scheduler.finish_all(&[a]).await?;
     match scheduler.answer(a) {
-        Some(Stop::Done(Answer::Ordered(_))) => {}
-        Some(Stop::Failed(failure)) if LOCK_FAILURES.contains(&failure.part) => {
+        Some(Act::Done(Answer::Ordered(_))) => {}
+        Some(Act::Failed(failure)) if LOCK_FAILURES.contains(&failure.part) => {
             scheduler.log.broken(Witness::ServerDown { server: gone });
         }
         other => bail!("A was to fail at the lock, and came to {other:?}"),
@@ -85,12 +80,12 @@ pub(super) async fn failover(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()
     let voucher = scheduler.voucher(2).await?;
     let pair = replicated(scheduler).await?;
     let first = scheduler.node().await?;
-    let a = scheduler.enter("A", first, ActorPlan::new(0, voucher)).await?;
+    let a = scheduler.enter("A", first, Attempt::new(0, voucher)).await?;
     pair.cut(scheduler).await?;
     held_by_as_few_as_possible(scheduler, a).await?;
     pair.promote(scheduler).await?;
     let second = scheduler.node().await?;
-    let b = scheduler.enter("B", second, ActorPlan::new(0, voucher)).await?;
+    let b = scheduler.enter("B", second, Attempt::new(0, voucher)).await?;
     // It writes, and then finds nobody to give the lock back to.
     scheduler.may_fail(a);
     meet(scheduler, a, b).await
@@ -120,8 +115,8 @@ async fn one_of_two_holds(scheduler: &mut Scheduler<'_>) -> anyhow::Result<(Acto
     let voucher = scheduler.voucher(2).await?;
     scheduler.servers = LockServers::fresh(scheduler.world, count(scheduler)).await?;
     let nodes = [scheduler.node().await?, scheduler.node().await?];
-    let a = scheduler.enter("A", nodes[0], ActorPlan::new(0, voucher)).await?;
-    let b = scheduler.enter("B", nodes[1], ActorPlan::new(0, voucher)).await?;
+    let a = scheduler.enter("A", nodes[0], Attempt::new(0, voucher)).await?;
+    let b = scheduler.enter("B", nodes[1], Attempt::new(0, voucher)).await?;
     held_by_as_few_as_possible(scheduler, a).await?;
     Ok((a, b))
 }
@@ -145,7 +140,7 @@ async fn held_by_as_few_as_possible(scheduler: &mut Scheduler<'_>, a: Actor) -> 
 
 /// B comes while A is about to write.
 async fn meet(scheduler: &mut Scheduler<'_>, a: Actor, b: Actor) -> anyhow::Result<()> {
-    if let Stop::At(Point::OrdersCounted) = scheduler.until_first(b, &IN_OR_AT_THE_DOOR).await? {
+    if let Act::At(Point::OrdersCounted, _) = scheduler.until_first(b, &IN_OR_AT_THE_DOOR).await? {
         // B first: A, which was in first, is late.
         return scheduler.finish_all(&[b, a]).await;
     }
@@ -164,22 +159,17 @@ pub(super) async fn resent_release(scheduler: &mut Scheduler<'_>) -> anyhow::Res
     let second = scheduler.node().await?;
     // Somebody else before, so that Redis knows the scripts: the reply that is lost must be
     // the one to the release.
-    let w = scheduler.enter("W", first, ActorPlan::new(1, wanted).and(on_the_way)).await?;
+    let w = scheduler.enter("W", first, Attempt::new(1, wanted).and(on_the_way)).await?;
     scheduler.finish_all(&[w]).await?;
-    let a = scheduler.enter("A", first, ActorPlan::new(0, wanted).and(on_the_way)).await?;
-    let b = scheduler.enter("B", second, ActorPlan::new(0, wanted)).await?;
+    let a = scheduler.enter("A", first, Attempt::new(0, wanted).and(on_the_way)).await?;
+    let b = scheduler.enter("B", second, Attempt::new(0, wanted)).await?;
     scheduler.must_reach(a, &[Point::Releasing]).await?;
     let before = scripts_run(scheduler).await?;
     proxy.break_by(Fault::LoseAnswer);
     scheduler.log.say(Event::ReplyWillBeLost { actor: "A" });
     scheduler.must_reach(a, &[Point::InnerDone]).await?;
-    let resent = async {
-        while scripts_run(scheduler).await? < before + 2 {
-            sleep(LOOK_EVERY).await;
-        }
-        anyhow::Ok(())
-    };
-    timeout(PATIENCE, resent).await.context("the release was not sent again")??;
+    let is_resent = || async { Ok(scripts_run(scheduler).await? >= before + 2) };
+    until("the release was not sent again", is_resent).await?;
     scheduler.log.say(Event::ReleasedTwice);
     scheduler.must_reach(a, &[Point::OrdersCounted]).await?;
     scheduler.until_first(b, &IN_OR_AT_THE_DOOR).await?;

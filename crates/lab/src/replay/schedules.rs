@@ -1,0 +1,186 @@
+//! The scenarios that are nothing but steps, as schedules: `A=1@2` is user 1, who comes to process 2 as actor A.
+//!
+//! `A>looked` goes on to the first of such points, or as far as it gets; `A!looked` has to come there; `A+B` go on to
+//! their ends. `K:A` kills the process of A, and the time of its lease passes; after that `B?` is to be served. `L` ends
+//! the lease of user 1, and `over` is its time: a watchdog has renewed it, or it has ended. Where orders have to be
+//! paid, `A$2` is A's payment, of which process 2 is told; after `due` it comes too late. `T@1` ends one order that is
+//! not paid, in process 1; `E@2` is another process, which ends all of them.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, bail};
+
+use crate::Scheduler;
+use crate::looks::LeaseEnd;
+use crate::scheduler::{Actor, Attempt, NodeIndex};
+use crate::told::{Event, Witness};
+use ladder::{Capability, LeaseKind, LockKind, Point, SEGMENTS, Scenario};
+
+/// `*2` wants the second voucher, and `~` has a lease that ends soon.
+const SCHEDULES: [(Scenario, &str); 15] = [
+    (Scenario::LastOne, "stock:1 A=1@1 B=rival@1 A!looked B>looked A+B"),
+    (
+        Scenario::Herd,
+        "stock:5 A=1@1 B=2@1 C=3@1 D=4@1 E=5@1 A!looked B>looked C>looked D>looked E>looked A+B+C+D+E",
+    ),
+    (Scenario::OtherSegment, "stock:2 segments A=1@1 A B=rival@1 B"),
+    (Scenario::DoubleClick, "stock:2 A=1@1 B=1@1 A>counted B>counted A+B"),
+    (Scenario::TwoNodes, "stock:2 A=1@1 B=1@2 A>counted B>counted A+B"),
+    (Scenario::EarlyRelease, "stock:2 A=1@1 B=1@1 A!committing B>orders_counted A+B"),
+    (Scenario::HolderDies, "stock:2 A=1@1~ B=1@2 A!locked K:A B?"),
+    (Scenario::DiesBetween, "stock:2 A=1@1~ B=1@2 A!acquiring K:A B?"),
+    (
+        Scenario::SlowHolder,
+        "stock:1 stock:2 A=1@1~ B=1@2*2 C=1@2*2 A!committing over B>door A C>door B+C",
+    ),
+    (Scenario::OutlivedLease, "stock:2 A=1@1~ B=1@2 A!orders_counted over B>door A+B"),
+    // Nobody waits for the lease: whether it is still there at the comparison must not depend on how fast the work
+    // before it was.
+    (
+        Scenario::StalledRelease,
+        "stock:1 stock:2 A=1@1 B=1@2*2 C=1@2*2 A!releasing L B>door A C>door B+C",
+    ),
+    (Scenario::PayAndExpire, "stock:1 A=1@1 A due T@1 T!order_due A$2 A!paying A+T"),
+    (Scenario::SoldAgain, "stock:1 A=1@1 A due A$2 A!paying T@1 T>end B=2@1 B A+T+B"),
+    (Scenario::HalfExpired, "stock:1 A=1@1 A due T@1 T!half_done K:T E@2 B=2@2 B"),
+    (Scenario::ForgottenTimer, "stock:1 A=1@1 A K:A due E@2 B=2@2 B"),
+];
+
+/// How far a second request gets: in, or to the lock's door.
+pub(super) const IN_OR_AT_THE_DOOR: [Point; 2] = [Point::Missed, Point::OrdersCounted];
+
+/// Points of which each rung has one, and points by their own names.
+fn points(name: &str) -> anyhow::Result<Vec<Point>> {
+    Ok(match name {
+        // Where the rungs have looked at the stock, or at the orders, and not written yet; or, where they do not look,
+        // have written and not committed; or, where Redis decides, have taken there.
+        "looked" => {
+            vec![Point::StockRead, Point::OrdersCounted, Point::Committing, Point::TakenInRedis]
+        }
+        // The same of the user's orders. A rung that does not count at all runs through: a second request is sold to
+        // anyway.
+        "counted" => vec![Point::OrdersCounted, Point::Committing, Point::TakenInRedis],
+        // Between the two commands that take a lock; after the only one, where there is but one.
+        "acquiring" => vec![Point::KeySet, Point::Locked],
+        "door" => IN_OR_AT_THE_DOOR.to_vec(),
+        // A payment handler has looked at the order, or has written and not committed.
+        "paying" => vec![Point::UnpaidRead, Point::Settling],
+        // What ends an order has done the first of two steps; or, where it has but one, has not committed it.
+        "half_done" => vec![Point::Cancelled, Point::Cancelling],
+        "end" => Vec::new(),
+        point => vec![point.parse()?],
+    })
+}
+
+/// The schedule of `scenario`; `None` where a scenario is more than steps.
+pub(super) fn of(scenario: Scenario) -> Option<&'static str> {
+    SCHEDULES.iter().find(|(known, _)| *known == scenario).map(|(_, schedule)| *schedule)
+}
+
+/// Plays a schedule.
+pub(super) async fn play(
+    scheduler: &mut Scheduler<'_>,
+    schedule: &'static str,
+) -> anyhow::Result<()> {
+    let (mut actors, mut end) = (BTreeMap::new(), LeaseEnd::Ended);
+    for word in schedule.split(' ') {
+        let (name, sign, rest) = match word.find(['=', '!', '>', ':', '?', '$', '@']) {
+            Some(at) => (&word[..at], &word[at..=at], &word[at + 1..]),
+            None => (word, "", ""),
+        };
+        let actor = |name: &str| actors.get(name).copied().with_context(|| format!("no {name}"));
+        match (name, sign) {
+            ("stock", ":") => {
+                scheduler.voucher(rest.parse()?).await?;
+            }
+            ("segments", _) => scheduler.log.say(Event::Segments { segments: SEGMENTS }),
+            (name, "=") => {
+                actors.insert(name, enter(scheduler, name, rest).await?);
+            }
+            (name, "!") => scheduler.must_reach(actor(name)?, &points(rest)?).await?,
+            (name, ">") => {
+                scheduler.until_first(actor(name)?, &points(rest)?).await?;
+            }
+            ("K", ":") => end = dies(scheduler, actor(rest)?).await?,
+            (name, "?") => {
+                scheduler.finish_all(&[actor(name)?]).await?;
+                if !scheduler.is_served(actor(name)?) {
+                    scheduler.log.broken(Witness::locked_out(1, end == LeaseEnd::Never));
+                }
+            }
+            ("L", _) => scheduler.end_lease(0).await?,
+            ("due", _) => scheduler.time_to_pay_passes(scheduler.vouchers[0]).await?,
+            (name, "$") => {
+                let (order, node) =
+                    (scheduler.order_of(actor(name)?)?, process(scheduler, rest).await?);
+                actors.insert(name, scheduler.pays(name, node, order).await?);
+            }
+            ("E", "@") => {
+                let node = process(scheduler, rest).await?;
+                scheduler.log.say(Event::StartedToExpire { process: node.number() });
+                scheduler.expires_until_idle(node, scheduler.vouchers[0]).await?;
+            }
+            (name, "@") => {
+                let node = process(scheduler, rest).await?;
+                actors.insert(name, scheduler.expires(node, scheduler.vouchers[0]).await?);
+            }
+            ("over", _) => lease_is_over(scheduler).await?,
+            (names, _) => {
+                let all = names.split('+').map(actor).collect::<anyhow::Result<Vec<_>>>()?;
+                scheduler.finish_all(&all).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `1@2*2~`: user 1 comes to process 2 for the second voucher, with a lease that ends soon.
+async fn enter(
+    scheduler: &mut Scheduler<'_>,
+    name: &'static str,
+    buyer: &str,
+) -> anyhow::Result<Actor> {
+    let (buyer, is_short) = buyer.strip_suffix('~').map_or((buyer, false), |buyer| (buyer, true));
+    let (buyer, voucher) = buyer.split_once('*').unwrap_or((buyer, "1"));
+    let (user, number) = buyer.split_once('@').context("nobody comes to a process")?;
+    let user = match user {
+        // Where the stock is in segments, somebody whose segment is the same.
+        "rival" if scheduler.rung.can(Capability::Segments) => SEGMENTS,
+        "rival" => 1,
+        user => user.parse::<i64>()? - 1,
+    };
+    let attempt = Attempt::new(user, scheduler.vouchers[voucher.parse::<usize>()? - 1]);
+    let node = process(scheduler, number).await?;
+    scheduler.enter(name, node, if is_short { attempt.short() } else { attempt }).await
+}
+
+/// The process of this number, from 1; it is started when it is first named.
+async fn process(scheduler: &mut Scheduler<'_>, number: &str) -> anyhow::Result<NodeIndex> {
+    let node = NodeIndex(number.parse::<usize>()? - 1);
+    while scheduler.nodes.len() <= node.0 {
+        scheduler.node().await?;
+    }
+    Ok(node)
+}
+
+/// The process of an actor is killed, and the lease of user 1 has its time.
+async fn dies(scheduler: &mut Scheduler<'_>, actor: Actor) -> anyhow::Result<LeaseEnd> {
+    let node = NodeIndex(scheduler.actors[actor.0].node);
+    scheduler.kill(node).await?;
+    scheduler.until_disconnected(node).await?;
+    if scheduler.rung.lock == LockKind::Database {
+        scheduler.log.say(Event::DeadTransactionEnds);
+    }
+    scheduler.lease_over(0).await
+}
+
+/// Watchdogs renew; the rungs before them let the lease end.
+async fn lease_is_over(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let renews = scheduler.rung.lease == LeaseKind::Renewed;
+    let expected = if renews { LeaseEnd::Renewed } else { LeaseEnd::Ended };
+    let end = scheduler.lease_over(0).await?;
+    if end != expected {
+        bail!("the lease was to be {expected:?}, and is {end:?}");
+    }
+    Ok(())
+}
