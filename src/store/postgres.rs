@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use tokio::time::timeout;
 
@@ -15,7 +14,7 @@ use super::durability::{DatabaseDurability, DurabilityCheck};
 use super::node_name::{NodeName, PROGRAM};
 use super::outage::DatabaseOutage;
 use super::session::DatabaseSession;
-use super::source::{AddressSource, is_elsewhere};
+use super::source::{AddressSource, differ};
 use super::time_limits::{ANSWER_WITHIN, CONNECTION_WITHIN};
 use super::{Service, StoreError, pooler};
 use redisson_lock::timeout::within;
@@ -175,6 +174,8 @@ pub struct Database {
     durability: DurabilityCheck,
     node: Option<Arc<NodeName>>,
     source: Arc<AddressSource>,
+    /// What the source said first: the process uses this database until it ends.
+    first_address: Arc<PgConnectOptions>,
 }
 
 impl Database {
@@ -194,8 +195,9 @@ impl Database {
 
     fn at(source: AddressSource, node: Option<NodeName>) -> Result<Self, StoreError> {
         let durability = DurabilityCheck::default();
+        let first_address = Arc::new(source.address()?);
         // Until `find_pooler` knows better.
-        let options = pooler::with_settings(source.address()?);
+        let options = pooler::with_settings((*first_address).clone());
         let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
         let others = pool(OTHER_CONNECTIONS, options.clone(), &durability);
         let steps = pool(STEP_CONNECTIONS, options.clone(), &durability);
@@ -208,13 +210,14 @@ impl Database {
             durability,
             node: node.map(Arc::new),
             source: Arc::new(source),
+            first_address,
         })
     }
 
     /// Finds out whether a connection pooler stands before the server: from then on, every piece of work is
     /// a transaction with its own settings. Then there is a first connection, however long it takes to make one.
     pub(super) async fn find_pooler(&self) -> Result<(), StoreError> {
-        let address = self.source.address()?;
+        let address = (*self.first_address).clone();
         if pooler::is_at(&address).await? {
             tracing::info!("PostgreSQL is behind a connection pooler");
             self.durability.expect_pooler();
@@ -237,20 +240,16 @@ impl Database {
     }
 
     /// Reads the user and the password again, from where they are kept, if they may have changed: from then on
-    /// connections are made with what stands there now. Another server or database is for the next start: a process
-    /// that sells from two databases sells what one of them has twice.
+    /// connections are made with what stands there now. Another server, database or schema is for the next start: a
+    /// process that sells from two of them sells what one of them has twice.
     pub fn read_address_again(&self) {
         if !self.source.is_file() && !OUTAGE.is_on() {
             return;
         }
-        // While the file is being written, what it said before holds.
-        let Ok(address) = self.source.address() else { return };
-        if is_elsewhere(&address, &self.others.connect_options()) {
-            return self.source.tell_of_elsewhere();
-        }
+        let Some(address) = self.source.newest_beside(&self.first_address) else { return };
         let is_pooled = self.is_behind_pooler();
         let options = if is_pooled { address } else { pooler::with_settings(address) };
-        if options.to_url_lossy() != self.others.connect_options().to_url_lossy() {
+        if differ(&options, &self.others.connect_options()) {
             tracing::info!("PostgreSQL has another user or password: new connections use it");
             self.connect_by(&options);
         }
@@ -258,8 +257,9 @@ impl Database {
 
     /// Connects once, to say in the log why the server cannot be reached now, where that is not what was said last.
     pub async fn tell_why_away(&self) {
-        let tried = async { pooler::is_at(&self.source.address()?).await };
-        if let Err(error) = tried.await {
+        // Where it cannot be used, `read_address_again` has told so.
+        let Ok(address) = self.source.leading_to(&self.first_address) else { return };
+        if let Err(error) = pooler::is_at(&address).await {
             OUTAGE.is_now(&error);
         }
     }
