@@ -217,3 +217,52 @@ async fn a_server_that_alone_does_not_reach_the_database_gets_no_requests() {
 async fn a_server_that_reaches_no_store_gets_no_requests() {
     one_is_cut_off(true).await;
 }
+
+/// Leads from an IPv6 address to the socket of PostgreSQL.
+async fn by_ipv6(socket: std::path::PathBuf) -> u16 {
+    let listener = tokio::net::TcpListener::bind("[::1]:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut server = tokio::net::UnixStream::connect(&socket).await.unwrap();
+            tokio::spawn(async move {
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    port
+}
+
+/// The address is in a variable, or in a file, which is compared with what it said before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_database_has_an_ipv6_address_notices_that_it_went_and_came_back() {
+    let stage = Stage::new(Strategy::GroupCommit).await;
+    let url = Url::parse(&stage.database_url).unwrap();
+    let host = url.query_pairs().find(|(name, _)| name == "host").unwrap().1.into_owned();
+    let port = by_ipv6(std::path::Path::new(&host).join(".s.PGSQL.5432")).await;
+    let url = format!("postgres://postgres@[::1]:{port}/seckill?sslmode=disable");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &url).unwrap();
+    for (number, name) in [(1, "DATABASE_URL"), (2, "DATABASE_URL_FILE")] {
+        let listen = ([127, 0, 0, 1], 0).into();
+        let mut command = stage.serve(listen, &url, &stage.redis_url);
+        if name == "DATABASE_URL_FILE" {
+            command.env_remove("DATABASE_URL").env(name, file.path());
+        }
+        let node = Node::start(&mut command).await;
+        stage.signal(Server::Postgres, Signal::SIGSTOP);
+        notices(&stage, &node, "database").await;
+        stage.signal(Server::Postgres, Signal::SIGCONT);
+        eventually("it is there again", async || says(&stage, &node).await.1["database"] == "ok")
+            .await;
+        eventually("buyers are served", async || {
+            matches!(stage.buy(node.address, number).await, What::Ordered(_))
+        })
+        .await;
+        // And a second time: whoever asked still asks.
+        stage.signal(Server::Postgres, Signal::SIGSTOP);
+        notices(&stage, &node, "database").await;
+        stage.signal(Server::Postgres, Signal::SIGCONT);
+    }
+    stage.end().await;
+}
