@@ -203,6 +203,38 @@ async fn each_text_of_the_file_that_is_not_used_is_told() {
     guarded.stage.end().await;
 }
 
+/// The database that a server waits for takes no writes, and lacks the tables. Then the file names another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_waited_for_one_database_and_found_another_has_no_connection_to_the_first() {
+    let guarded = Guarded::new().await;
+    let pool = &guarded.stage.pool;
+    for statement in
+        ["create database empty", "alter database empty set default_transaction_read_only = on"]
+    {
+        sqlx::raw_sql(statement).execute(pool).await.unwrap();
+    }
+    let mut url = Url::parse(&guarded.stage.database_url).unwrap();
+    url.set_path("empty");
+    guarded.write("url", url.as_str());
+    let log = guarded.write("log", "");
+    let mut command = serve_by_file(&guarded, &log);
+    let node = tokio::spawn(async move { Node::start(&mut command).await });
+    eventually("the server waits", async || {
+        fs::read_to_string(&log).unwrap().contains("waiting for the database")
+    })
+    .await;
+    guarded.write("url", &guarded.stage.database_url);
+    let node = node.await.unwrap();
+    let databases = sqlx::query_scalar(
+        "select distinct datname from pg_stat_activity where application_name like 'seckill %'",
+    );
+    let databases: Vec<String> = databases.fetch_all(pool).await.unwrap();
+    assert_eq!(databases, ["seckill"]);
+    guarded.sells(&node, 1).await;
+    drop(node);
+    guarded.stage.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_no_waiting_mends_ends_a_start_with_one_sentence() {
     let guarded = Guarded::new().await;
