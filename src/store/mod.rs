@@ -28,7 +28,7 @@ pub mod refunds;
 pub mod revocations;
 mod session;
 mod source;
-mod stale_plans;
+mod stale_sessions;
 mod start_tries;
 pub mod time_limits;
 pub mod unmatched_payments;

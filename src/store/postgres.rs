@@ -16,7 +16,7 @@ use super::outage::DatabaseOutage;
 use super::session::DatabaseSession;
 use super::source::{AddressSource, differ};
 use super::time_limits::{ANSWER_WITHIN, CONNECTION_WITHIN};
-use super::{Service, StoreError, pooler};
+use super::{Service, StoreError, pooler, stale_sessions};
 use redisson_lock::timeout::within;
 
 pub use super::source::UrlFile;
@@ -151,11 +151,11 @@ async fn acquire(pool: &PgPool) -> Result<DatabaseSession, StoreError> {
     }
 }
 
-async fn bounded<T>(
+async fn bounded<T, E: Into<StoreError> + From<sqlx::Error>>(
     limit: Duration,
     pool: &PgPool,
     begin: Option<String>,
-    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
+    work: impl AsyncFnOnce(&mut DatabaseSession) -> Result<T, E>,
 ) -> Result<T, StoreError> {
     // The connection is also closed when time is over or the caller drops this future.
     match within(limit, async { acquire(pool).await?.run(begin, work).await }).await {
@@ -360,16 +360,15 @@ impl Database {
     /// Whether the server answers and takes writes, on a connection for purchases: readers cannot make it look away.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let query = sqlx::query_scalar("select current_setting('transaction_read_only') = 'on'");
-        let read = async |session: &mut DatabaseSession| query.fetch_one(session).await;
-        let answer = match bounded(ANSWER_WITHIN, &self.purchases, None, read).await {
-            Ok(false) => Ok(()),
-            Ok(true) => {
-                let why = "it takes no writes: it is a standby, or was made read-only";
-                Err(StoreError::unavailable(Service::Postgres, why))
-            }
-            Err(error) => Err(error),
+        // A session keeps what it began with: one that takes no writes is closed, as after any failure.
+        let ask = async |session: &mut DatabaseSession| match query.fetch_one(session).await {
+            Ok(true) => Err(StoreError::read_only()),
+            answer => Ok(answer.map(|_| ())?),
         };
-        OUTAGE.observe(&answer);
+        let answer = bounded(ANSWER_WITHIN, &self.purchases, None, ask).await;
+        if OUTAGE.observe_ping(&answer) {
+            stale_sessions::end_those_before_now(&self.purchases.connect_options());
+        }
         answer
     }
 

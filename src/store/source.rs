@@ -9,7 +9,7 @@ use std::time::Duration;
 use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 
-use super::stale_plans::database_of;
+use super::stale_sessions::database_of;
 use super::{Service, StoreError};
 
 /// A file with the URL in it.

@@ -218,6 +218,49 @@ async fn a_server_that_reaches_no_store_gets_no_requests() {
     one_is_cut_off(true).await;
 }
 
+/// A session keeps what it began with: one that began while the database took no writes takes none for as long as it
+/// lives.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_began_while_the_database_took_no_writes_are_replaced() {
+    let stage = Stage::new(Strategy::GroupCommit).await;
+    let set = async |how: &str| {
+        let how = format!("alter database seckill {how}");
+        sqlx::query(sqlx::AssertSqlSafe(how)).execute(&stage.pool).await.unwrap();
+    };
+    let log = tempfile::NamedTempFile::new().unwrap();
+    set("set default_transaction_read_only = on").await;
+    let listen = ([127, 0, 0, 1], 0).into();
+    let mut command = stage.serve(listen, &stage.database_url, &stage.redis_url);
+    command.env("RUST_LOG", "info").stderr(log.reopen().unwrap());
+    let node = Node::start(&mut command).await;
+    notices(&stage, &node, "database").await;
+    // All of its connections were made meanwhile. Reads that succeed end no outage.
+    assert_eq!(stage.buy(node.address, 1).await, What::Unavailable);
+    for _ in 0..20 {
+        assert_eq!(stage.get(node.address, "/api/orders").await.0, 200);
+    }
+    assert_eq!(says(&stage, &node).await.1["database"], "unavailable");
+    set("reset default_transaction_read_only").await;
+    eventually("it is there again", async || says(&stage, &node).await.1["database"] == "ok").await;
+    // From then on no session refuses a write, whichever pool it is of.
+    for buyer in 2..40 {
+        let bought = stage.buy(node.address, buyer).await;
+        assert!(matches!(bought, What::Ordered(_)), "{bought:?}");
+    }
+    let at = |path: &str| format!("http://{}{path}", node.address);
+    for _ in 0..20 {
+        let ended = stage.client.delete(at("/api/sessions")).bearer_auth(stage.token(1));
+        let status = ended.send().await.unwrap().status().as_u16();
+        assert!([204, 401].contains(&status), "{status}");
+    }
+    drop(node);
+    let log = std::fs::read_to_string(log.path()).unwrap();
+    for words in ["PostgreSQL does not answer", "PostgreSQL answers again"] {
+        assert_eq!(log.matches(words).count(), 1, "{log}");
+    }
+    stage.end().await;
+}
+
 /// Leads from an IPv6 address to the socket of PostgreSQL.
 async fn by_ipv6(socket: std::path::PathBuf) -> u16 {
     let listener = tokio::net::TcpListener::bind("[::1]:0").await.unwrap();
