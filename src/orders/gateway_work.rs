@@ -126,7 +126,9 @@ impl GatewayWork {
             telemetry::refund_tried("failed");
             return Ok(false);
         }
-        match refunds::finish(self.database.steps(), payment).await? {
+        let finished =
+            refunds::finish(&*self.database.steps_of(payment.voucher).await?, payment).await?;
+        match finished {
             FinishedRefund::Done => {
                 self.purchases.voucher_changed(payment.voucher);
                 telemetry::refund_tried("done");

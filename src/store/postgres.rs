@@ -15,8 +15,10 @@ use super::node_name::{NodeName, PROGRAM};
 use super::outage::DatabaseOutage;
 use super::session::DatabaseSession;
 use super::source::{AddressSource, differ};
+use super::step_turns::{StepPool, StepTurn};
 use super::time_limits::{ANSWER_WITHIN, CONNECTION_WITHIN};
 use super::{Service, StoreError, pooler, stale_sessions};
+use crate::model::VoucherId;
 use redisson_lock::timeout::within;
 
 pub use super::source::UrlFile;
@@ -169,8 +171,8 @@ async fn bounded<T, E: Into<StoreError> + From<sqlx::Error>>(
 pub struct Database {
     purchases: PgPool,
     others: PgPool,
-    steps: PgPool,
-    buyers_steps: PgPool,
+    steps: StepPool,
+    buyers_steps: StepPool,
     durability: DurabilityCheck,
     node: Option<Arc<NodeName>>,
     source: Arc<AddressSource>,
@@ -200,8 +202,8 @@ impl Database {
         let options = pooler::with_settings((*first_address).clone());
         let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
         let others = pool(OTHER_CONNECTIONS, options.clone(), &durability);
-        let steps = pool(STEP_CONNECTIONS, options.clone(), &durability);
-        let buyers_steps = pool(STEP_CONNECTIONS, options, &durability);
+        let steps = StepPool::new(pool(STEP_CONNECTIONS, options.clone(), &durability));
+        let buyers_steps = StepPool::new(pool(STEP_CONNECTIONS, options, &durability));
         Ok(Self {
             purchases,
             others,
@@ -230,7 +232,7 @@ impl Database {
     }
 
     fn pools(&self) -> [&PgPool; 4] {
-        [&self.purchases, &self.others, &self.steps, &self.buyers_steps]
+        [&self.purchases, &self.others, self.steps.pool(), self.buyers_steps.pool()]
     }
 
     fn connect_by(&self, options: &PgConnectOptions) {
@@ -307,14 +309,25 @@ impl Database {
         &self.others
     }
 
-    /// The pool for what may wait for the row of a voucher, outside a purchase.
+    /// The pool for what may wait for the row of a voucher, outside a purchase, for a process that takes one step.
     pub fn steps(&self) -> &PgPool {
-        &self.steps
+        self.steps.pool()
+    }
+
+    /// The same for a step of `voucher`, when it is its turn.
+    ///
+    /// # Errors
+    /// `Unavailable` when others of this voucher, before it, take too long.
+    pub async fn steps_of(&self, voucher: VoucherId) -> Result<StepTurn, StoreError> {
+        self.steps.turn_of(voucher).await
     }
 
     /// The same for the steps that buyers take.
-    pub fn buyers_steps(&self) -> &PgPool {
-        &self.buyers_steps
+    ///
+    /// # Errors
+    /// As [`Database::steps_of`].
+    pub async fn buyers_steps_of(&self, voucher: VoucherId) -> Result<StepTurn, StoreError> {
+        self.buyers_steps.turn_of(voucher).await
     }
 
     /// The pool that purchases have to themselves.
