@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::orders::life::{Till, succeeded};
 use testkit::shop::world::PRICE;
+use testkit::wait::eventually;
 
 /// Buyers of the sale that nobody holds.
 const BUYERS: i64 = 30;
@@ -87,4 +88,44 @@ async fn notices_that_wait_for_one_sale_keep_no_notice_of_another_waiting() {
         }
     };
     while_they_wait(&till, 16, refunded, others).await;
+}
+
+/// As an index that is being made holds the table: it can be read, and not written.
+#[tokio::test(flavor = "multi_thread")]
+async fn refunds_that_cannot_be_claimed_leave_readers_their_connections() {
+    for (table, rows) in [
+        (
+            "refunds",
+            "insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason,
+                 next_attempt_at, created_at)
+             select 1, n, 1, 't' || n, 1, 'refund', sale_time(), sale_time()
+             from generate_series(1, 60) n",
+        ),
+        (
+            "payment_cancellations",
+            "insert into payment_cancellations (voucher_id, order_id, number, next_attempt_at, created_at)
+             select 1, n, 1, sale_time(), sale_time() from generate_series(1, 60) n",
+        ),
+    ] {
+        let till = Till::open(9).await;
+        let pool = till.api.world.database.pool();
+        sqlx::raw_sql(rows).execute(pool).await.unwrap();
+        let work = till.gateway_work().await;
+        let holder = till.api.world.begin(&format!("lock table {table} in share mode")).await;
+        let readers = async {
+            till.api.world.until_one_waits().await;
+            for reader in 0..40 {
+                till.api.get_as(1 + reader % 5, "/api/orders").await.is(200);
+            }
+            holder.close().await.unwrap();
+        };
+        let (_, ()) = tokio::join!(work.step(), readers);
+        // What could not be claimed is found again.
+        eventually("the gateway is told of all", async || {
+            let _ = work.step().await;
+            let (refunded, cancelled) = (&till.gateway.refunded, &till.gateway.cancelled);
+            refunded.lock().unwrap().len() + cancelled.lock().unwrap().len() == 60
+        })
+        .await;
+    }
 }
