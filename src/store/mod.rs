@@ -30,7 +30,7 @@ mod session;
 mod source;
 mod stale_sessions;
 mod start_tries;
-mod step_turns;
+pub mod step_turns;
 pub mod time_limits;
 pub mod unmatched_payments;
 pub mod users;

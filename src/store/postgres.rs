@@ -15,7 +15,7 @@ use super::node_name::{NodeName, PROGRAM};
 use super::outage::DatabaseOutage;
 use super::session::DatabaseSession;
 use super::source::{AddressSource, differ};
-use super::step_turns::{StepPool, StepTurn};
+use super::step_turns::{BUYERS_STEPS_OF_A_VOUCHER, STEPS_OF_A_VOUCHER, StepPool, StepTurn};
 use super::time_limits::{ANSWER_WITHIN, CONNECTION_WITHIN};
 use super::{Service, StoreError, pooler, stale_sessions};
 use crate::model::VoucherId;
@@ -202,8 +202,10 @@ impl Database {
         let options = pooler::with_settings((*first_address).clone());
         let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
         let others = pool(OTHER_CONNECTIONS, options.clone(), &durability);
-        let steps = StepPool::new(pool(STEP_CONNECTIONS, options.clone(), &durability));
-        let buyers_steps = StepPool::new(pool(STEP_CONNECTIONS, options, &durability));
+        let step_pool =
+            |options, longest| StepPool::new(pool(STEP_CONNECTIONS, options, &durability), longest);
+        let steps = step_pool(options.clone(), STEPS_OF_A_VOUCHER);
+        let buyers_steps = step_pool(options, BUYERS_STEPS_OF_A_VOUCHER);
         Ok(Self {
             purchases,
             others,

@@ -225,12 +225,12 @@ async fn a_server_that_waited_for_one_database_and_found_another_has_no_connecti
     .await;
     guarded.write("url", &guarded.stage.database_url);
     let node = node.await.unwrap();
+    guarded.sells(&node, 1).await;
     let databases = sqlx::query_scalar(
         "select distinct datname from pg_stat_activity where application_name like 'seckill %'",
     );
     let databases: Vec<String> = databases.fetch_all(pool).await.unwrap();
     assert_eq!(databases, ["seckill"]);
-    guarded.sells(&node, 1).await;
     drop(node);
     guarded.stage.end().await;
 }

@@ -2,6 +2,8 @@
 
 #[allow(unused_imports)]
 use crate::worlds::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use futures_util::future::join_all;
 use serde_json::json;
 use sqlx::Connection;
@@ -53,18 +55,26 @@ async fn while_they_wait(
     holder.close().await.unwrap();
 }
 
-/// One buyer repeats a cancellation, and all others begin to pay for what another sale sells.
+/// Three buyers repeat cancellations, and all others begin to pay for what another sale sells, or cancel it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_buyer_who_waits_for_one_sale_keeps_nobody_from_paying_for_another() {
+async fn buyers_who_wait_for_one_sale_keep_nobody_from_paying_for_another() {
     let (till, orders) = two_sales().await;
-    let held = till.buy(40).await;
-    let cancel = async || till.own_step(40, &held, "cancellation").await.status;
+    let mut held = Vec::new();
+    for buyer in 38..=40 {
+        held.push((buyer, till.buy(buyer).await));
+    }
+    let turn = AtomicUsize::new(0);
+    let cancel = async || {
+        let (buyer, order) = &held[turn.fetch_add(1, Ordering::Relaxed) % held.len()];
+        till.own_step(*buyer, order, "cancellation").await.status
+    };
     let others = async {
         for (buyer, order) in (1..).zip(&orders) {
             till.own_step(buyer, order, "payments").await.is(201);
+            till.own_step(buyer, order, "cancellation").await.is(200);
         }
     };
-    while_they_wait(&till, 8, cancel, others).await;
+    while_they_wait(&till, 20, cancel, others).await;
 }
 
 /// The gateway says of one sale that money went back, and of another one that money came.
