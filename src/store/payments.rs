@@ -193,7 +193,7 @@ pub async fn ask_later(pool: &PgPool, id: PaymentId, pause: Duration) -> Result<
     Ok(())
 }
 
-/// Whoever claims work gives way where another session holds the row, or the table: what is left of an attempt would wait
+/// A claim of work gives way where another session holds the row, or the table: what is left of an attempt would wait
 /// in the server after the claim was given up.
 pub(super) const CLAIM_SETTINGS: &str = "set local lock_timeout = '350ms'";
 

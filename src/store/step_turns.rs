@@ -137,7 +137,7 @@ mod tests {
         let (Some(one), Some(two)) = (VoucherId::new(1), VoucherId::new(2)) else { unreachable!() };
         let held = steps.turn_of(one).await;
         assert!(held.is_ok() && steps.turn_of(two).await.is_ok());
-        // Whoever waits in vain, or gives up, leaves the queue.
+        // A step that waits in vain, or is given up, leaves the queue.
         let (waited, refused) = tokio::join!(steps.turn_of(one), steps.turn_of(one));
         for (turn, why) in [(waited, "before wait for its row"), (refused, "too many")] {
             assert!(turn.is_err_and(|error| error.to_string().contains(why)), "{why}");
