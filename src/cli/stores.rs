@@ -252,8 +252,8 @@ impl Stores {
 }
 
 /// Migrates what `open` opens, and tries again `within` so long while the database cannot be reached. What no waiting
-/// mends ends it at once. Each try opens it anew: a file may name another database by then, and a handle that had reached
-/// the first one would sell from both.
+/// mends ends it at once. Where a file says something else by the next try, the database is opened anew: a handle that had
+/// reached the first one would sell from both. Else its connections are kept: they may be slow to make.
 async fn migrated(
     open: impl Fn() -> Result<Database, StoreError>,
     within: Option<Duration>,
@@ -261,17 +261,14 @@ async fn migrated(
 ) -> anyhow::Result<Database> {
     let deadline = within.map(|limit| Instant::now() + limit);
     let mut said = String::new();
+    let mut database = open()?;
     loop {
-        let tried = async {
-            let database = open()?;
-            let done = tell_of_waiting(database.migrate(), &mut waiting).await;
-            if done.is_err() {
-                database.close().await;
-            }
-            done.map(|()| database)
-        };
-        match tried.await {
-            Ok(database) => return Ok(database),
+        if database.names_another_address() {
+            database.close().await;
+            database = open()?;
+        }
+        match tell_of_waiting(database.migrate(), &mut waiting).await {
+            Ok(()) => return Ok(database),
             Err(error) if let Some(sentence) = unmendable(&error) => return Err(sentence.into()),
             Err(MigrationError::Store(error))
                 if error.retry_may_help()

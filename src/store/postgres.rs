@@ -259,6 +259,11 @@ impl Database {
         }
     }
 
+    /// Whether what stands there now is not what this handle was made with.
+    pub fn names_another_address(&self) -> bool {
+        self.source.address().is_ok_and(|address| differ(&address, &self.first_address))
+    }
+
     /// Connects once, to say in the log why the server cannot be reached now, where that is not what was said last.
     pub async fn tell_why_away(&self) {
         // Where it cannot be used, `read_address_again` has told so.
