@@ -36,9 +36,8 @@ pub(super) const PURCHASE_CONNECTIONS: u32 = 8;
 /// Connections of one process for everything else.
 pub(super) const OTHER_CONNECTIONS: u32 = 4;
 
-/// Connections of one process for the steps of an order's life, and for changes of a voucher: so many for those that
-/// buyers take, and as many for all others. They may wait for the row of a voucher that sells fast, or that somebody
-/// holds: no reader waits behind them, and neither an administrator nor the payment gateway behind buyers.
+/// Connections of one process for steps that may wait for the row of a voucher: so many for those that buyers take, and as
+/// many for all others. No reader waits behind them, and neither an administrator nor the payment gateway behind buyers.
 pub(super) const STEP_CONNECTIONS: u32 = 2;
 
 /// How many these are.
