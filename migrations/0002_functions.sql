@@ -444,9 +444,8 @@ end
 $$;
 
 -- The gateway took `paid` in the transaction of this name: the usual case, in which the order is unpaid and
--- the amount is right. Returns `applied`, `unknown` (there is no such payment) or `repeated` (the transaction
--- is known, for whichever order of the voucher). Null: the case is another one and nothing was changed;
--- `judge_payment` decides it.
+-- the amount is right. Returns `applied` or `unknown` (there is no such payment). Null: the case is another one and
+-- nothing was changed; `judge_payment` decides it.
 --
 -- Two functions, because the other cases may change the stock. They have to lock the sale's row before the
 -- order, and a payment in the usual case must not wait for the hot row.
@@ -496,7 +495,8 @@ end
 $$;
 
 -- The same in every other case: money that is late, wrong, a second time, or given back already. Returns as
--- `apply_payment` does, or `revived` (applied to an order that time had cancelled), or why the money goes back:
+-- `apply_payment` does, or `repeated` (the order has this money already), or `unknown` also where another order of the
+-- voucher has it, or `revived` (applied to an order that time had cancelled), or why the money goes back:
 -- `wrong_amount`, `order_cancelled`, `order_paid`, `order_missing`. Where the gateway said before that it gave the
 -- money back, it returns what `record_return` does.
 --
@@ -518,6 +518,7 @@ declare
     payment payments%rowtype;
     sale seckill_vouchers%rowtype;
     bought orders%rowtype;
+    known_of bigint;
     outcome text;
     kept_as integer;
     kind smallint;
@@ -529,13 +530,12 @@ begin
     if not found then
         return 'unknown';
     end if;
-    if payment.transaction_id = transaction then
-        return 'repeated';
-    end if;
-    -- The money paid for another order: whoever looks after the shop has to see it.
-    if exists (select from payments p
-               where p.transaction_id = transaction and p.voucher_id = voucher) then
-        return 'unknown';
+    -- The order's own money may be kept as another of its payments. Money that paid for another order, whoever looks
+    -- after the shop has to see.
+    select p.order_id into known_of from payments p
+    where p.transaction_id = transaction and p.voucher_id = voucher;
+    if found then
+        return case known_of when own then 'repeated' else 'unknown' end;
     end if;
     select s.* into sale from seckill_vouchers s where s.voucher_id = voucher for no key update;
     select o.* into bought from orders o where o.id = own and o.voucher_id = voucher for no key update;

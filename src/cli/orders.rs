@@ -135,7 +135,7 @@ async fn page(
         return Ok((text.to_vec(), last));
     }
     let found = orders::list(database.pool(), *voucher, *status, before, CSV_PAGE).await?;
-    let last = found.last().filter(|_| found.len() == CSV_PAGE as usize);
+    let last = found.last().filter(|_| found.len() >= CSV_PAGE as usize);
     let last = last.map(|(order, _)| order.id);
     let mut text = String::new();
     for order in found {

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use crate::store::postgres::{CONNECTIONS, UrlFile};
-use crate::store::{Database, MigrationError, NodeName};
+use crate::store::{Database, MigrationError, NodeName, StoreError};
 use private_stores::{Home, Plan, Servers};
 use redisson_lock::cli::KeyPrefix;
 
@@ -171,7 +171,7 @@ impl Stores {
 
     /// A handle on the database, migrated. It waits for a database that is only just coming up.
     pub async fn migrated_database(&self) -> anyhow::Result<Database> {
-        migrated(Database::new(&self.database_url)?, Some(DATABASE_WITHIN), || ()).await
+        migrated(|| Database::new(&self.database_url), Some(DATABASE_WITHIN), || ()).await
     }
 
     /// [`Stores::migrated_database`] for a server process, whose connections carry the name of `node`. It waits
@@ -181,9 +181,9 @@ impl Stores {
         node: NodeName,
         waiting: impl FnMut(),
     ) -> anyhow::Result<Database> {
-        let file = self.database_file.clone();
-        let database = Database::of_node(&self.database_url, file, node)?;
-        let database = migrated(database, None, waiting).await?;
+        let open =
+            || Database::of_node(&self.database_url, self.database_file.clone(), node.clone());
+        let database = migrated(open, None, waiting).await?;
         // Now, and not at the first use: the first buyers would be refused where making them takes long.
         let has_all = database.has_all_connections().await;
         if !has_all && database.is_behind_pooler() {
@@ -251,16 +251,22 @@ impl Stores {
     }
 }
 
-/// Migrates, and tries again `within` so long while the database cannot be reached. What no waiting mends ends it at
-/// once.
+/// Migrates what `open` opens, and tries again `within` so long while the database cannot be reached. What no waiting
+/// mends ends it at once. Where a file says something else by the next try, the database is opened anew: a handle that had
+/// reached the first one would sell from both. Else its connections are kept: they may be slow to make.
 async fn migrated(
-    database: Database,
+    open: impl Fn() -> Result<Database, StoreError>,
     within: Option<Duration>,
     mut waiting: impl FnMut(),
 ) -> anyhow::Result<Database> {
     let deadline = within.map(|limit| Instant::now() + limit);
     let mut said = String::new();
+    let mut database = open()?;
     loop {
+        if database.names_another_address() {
+            database.close().await;
+            database = open()?;
+        }
         match tell_of_waiting(database.migrate(), &mut waiting).await {
             Ok(()) => return Ok(database),
             Err(error) if let Some(sentence) = unmendable(&error) => return Err(sentence.into()),

@@ -1,5 +1,7 @@
 //! Where the data is.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use redisson_lock::cli::RedisSettings;
 use redisson_lock::connection::RedisUrl;
@@ -80,14 +82,13 @@ impl StoreArgs {
         Ok(())
     }
 
-    /// The file from which the URL of PostgreSQL was read.
+    /// The file from which the URL of PostgreSQL was read, where it can be read again. A pipe cannot.
     pub fn database_file(&self) -> Option<UrlFile> {
-        let path = variable("DATABASE_URL_FILE")?.into();
-        let file = UrlFile { path, read: postgres_url };
-        let text = std::fs::read_to_string(&file.path).ok()?;
+        let path = PathBuf::from(variable("DATABASE_URL_FILE")?);
+        let text = program::secret_read_from(&path)?;
         // A flag wins over it.
-        (postgres_url(text.trim_end_matches(['\r', '\n'])).ok() == self.database_url)
-            .then_some(file)
+        let is_it = postgres_url(text).ok() == self.database_url;
+        (is_it && path.is_file()).then_some(UrlFile { path, read: postgres_url })
     }
 }
 

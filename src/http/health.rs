@@ -1,5 +1,6 @@
 //! Whether the server should get requests, the connected servers, and the text of the metrics.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
+use futures_util::FutureExt as _;
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -85,16 +87,19 @@ struct Reached {
     cut_off: bool,
 }
 
+/// Nobody knows what can be reached: other servers are to get the requests.
+const UNKNOWN: Reached = Reached { database: false, redis: false, cut_off: true };
+
 impl Health {
     /// Asks for the first time, then in the background.
     pub async fn start(database: Database, redis: Redis, keys: Keys) -> Self {
         let mut asking =
             Asking { database, redis, keys, away_since: None, unsold_since: None, telling: None };
-        let (sender, latest) = watch::channel(asking.ask().await);
+        let (sender, latest) = watch::channel(known(asking.ask()).await);
         let task = tokio::spawn(async move {
             loop {
                 sleep(ASK_EVERY).await;
-                sender.send_replace(asking.ask().await);
+                sender.send_replace(known(asking.ask()).await);
             }
         });
         Self { latest, task: task.abort_handle() }
@@ -108,7 +113,10 @@ impl Health {
     /// What the stores answered last.
     pub fn readiness(&self, durability: &'static str, draining: bool) -> Readiness {
         let word = |reached| if reached { "ok" } else { "unavailable" };
-        let Reached { database, redis, cut_off } = *self.latest.borrow();
+        // Without a task that asks, what was reached last says nothing.
+        let is_asked = self.latest.has_changed().is_ok();
+        let Reached { database, redis, cut_off } =
+            if is_asked { *self.latest.borrow() } else { UNKNOWN };
         Readiness { database: word(database), redis: word(redis), durability, cut_off, draining }
     }
 }
@@ -175,6 +183,15 @@ impl Asking {
         let seen = timeout(ANSWERS_WITHIN, self.redis.query::<i64>(&exists)).await;
         matches!(seen, Ok(Ok(1)))
     }
+}
+
+/// What `asking` found. Where it panics, a defect of ours keeps the process from knowing, until the next time.
+async fn known(asking: impl Future<Output = Reached>) -> Reached {
+    AssertUnwindSafe(asking).catch_unwind().await.unwrap_or_else(|_| {
+        // The panic's own message is on standard error.
+        tracing::error!("asking the stores panicked: this server is not ready");
+        UNKNOWN
+    })
 }
 
 /// Since when something lasts that lasts now, or does not.
@@ -264,6 +281,19 @@ pub fn nodes(database: &Database) -> ReadCache<(), Arc<[ConnectedNode]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_cannot_know_what_it_reaches_is_not_ready() {
+        assert!(known(async { unreachable!("a defect") }).await.cut_off);
+        let reached = Reached { database: true, redis: true, cut_off: false };
+        let (sender, latest) = watch::channel(known(async move { reached }).await);
+        let task = tokio::spawn(async {}).abort_handle();
+        let health = Health { latest, task };
+        assert!(health.readiness("durable", false).is_ready());
+        drop(sender);
+        let readiness = health.readiness("durable", false);
+        assert!(!readiness.is_ready() && readiness.database == "unavailable");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn what_lasts_is_measured_from_its_beginning_until_it_ends() {

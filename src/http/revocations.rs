@@ -111,6 +111,13 @@ impl Revocations {
         known.add(user, not_before.timestamp_micros());
     }
 
+    /// When `user` ended all sessions last, as far as is known here. It may be later than what the database says: a
+    /// standby that took over may have lost it.
+    pub fn end_of(&self, user: UserId) -> Option<DateTime<Utc>> {
+        let known = self.not_before.read().unwrap_or_else(PoisonError::into_inner);
+        known.users.get(&user).copied().and_then(DateTime::from_timestamp_micros)
+    }
+
     /// Whether the user has ended all sessions since `token` was issued.
     pub fn is_void(&self, token: &VerifiedToken) -> bool {
         self.not_before.read().unwrap_or_else(PoisonError::into_inner).is_void(token)

@@ -21,6 +21,7 @@ use crate::model::{BucketRate, Currency, SharedClock};
 use crate::orders::Orders;
 use crate::purchase::Purchases;
 use crate::store::nodes::ConnectedNode;
+use crate::store::step_turns::{BUYERS_STEPS_OF_A_VOUCHER, STEPS_OF_A_VOUCHER};
 use crate::store::{Database, Keys, LoginLimits, ReadCache};
 use redisson_lock::connection::Redis;
 
@@ -29,13 +30,13 @@ const MAX_READS: usize = 64;
 
 /// Cancellations of buyers that may be under way at once, each of which may wait for the row of a sale; one more is
 /// refused.
-const MAX_CANCELLATIONS: usize = 16;
+const MAX_CANCELLATIONS: usize = 64;
 
 /// Requests of administrators that may be under way at once; one more is refused.
 const MAX_ADMINISTRATION: usize = 32;
 
 /// Notifications of the payment gateway that may be settled at once; one more is to be sent again.
-const MAX_NOTIFICATIONS: usize = 16;
+const MAX_NOTIFICATIONS: usize = 32;
 
 /// Logins that may be under way at once; one more is refused.
 const MAX_LOGINS: usize = 64;
@@ -47,6 +48,14 @@ const MAX_LOGIN_CODES: usize = 256;
 /// Payments that buyers may begin at once, each of which may wait seconds for the gateway; one more is
 /// refused.
 const MAX_PAYMENTS: usize = 64;
+
+/// The row of one voucher, however many wait for it, leaves as many permits to the others.
+const _: () = {
+    assert!(2 * BUYERS_STEPS_OF_A_VOUCHER <= MAX_CANCELLATIONS);
+    assert!(2 * BUYERS_STEPS_OF_A_VOUCHER <= MAX_PAYMENTS);
+    assert!(2 * STEPS_OF_A_VOUCHER <= MAX_NOTIFICATIONS);
+    assert!(2 * STEPS_OF_A_VOUCHER <= MAX_ADMINISTRATION);
+};
 
 /// The state of the API. Its parts are reached as `app.database`, `app.purchases` and so on. Each request
 /// clones it several times, on every core: so it is one `Arc`.

@@ -158,7 +158,7 @@ pub async fn csv_page(
     for order in &found {
         push_line(&mut text, order, currency);
     }
-    let is_full = found.len() == CSV_PAGE as usize;
+    let is_full = found.len() >= CSV_PAGE as usize;
     let last = found.last().filter(|_| is_full).map(|(order, _)| order.id);
     Ok((text.into(), last))
 }

@@ -21,8 +21,8 @@ pub(super) fn next_page(
     limit: i64,
     ids: impl ExactSizeIterator<Item = String>,
 ) -> Option<[(HeaderName, String); 1]> {
-    let full = i64::try_from(ids.len()) == Ok(limit);
-    let last = ids.last().filter(|_| full)?;
+    let is_full = i64::try_from(ids.len()).is_ok_and(|count| count >= limit);
+    let last = ids.last().filter(|_| is_full)?;
     Some([(header::LINK, format!("<{path}?before={last}&limit={limit}>; rel=\"next\""))])
 }
 

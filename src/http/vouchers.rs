@@ -280,7 +280,9 @@ pub async fn change(
 ) -> Result<Json<VoucherBody>, ApiError> {
     let change = VoucherChange::from(body);
     change.check().map_err(ApiError::invalid)?;
-    let changed = vouchers::change(app.database.steps(), id, &change).await?;
+    let turn = app.database.steps_of(id).await?;
+    let changed = vouchers::change(&turn, id, &change).await?;
+    drop(turn);
     match changed {
         Changed::Voucher(voucher) => {
             app.purchases.voucher_changed(id);

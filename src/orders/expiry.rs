@@ -87,8 +87,10 @@ impl Expiry {
         let mut cancelled = 0;
         let mut batches = orders.chunks(BATCH).peekable();
         while let Some(batch) = batches.next() {
+            let turn = self.database.steps_of(voucher).await?;
             let begun = Instant::now();
-            let count = order_steps::expire(self.database.steps(), voucher, batch).await?;
+            let count = order_steps::expire(&turn, voucher, batch).await?;
+            drop(turn);
             if count > 0 {
                 self.purchases.voucher_changed(voucher);
                 metrics::counter!(name::ORDERS_EXPIRED).increment(count.unsigned_abs());

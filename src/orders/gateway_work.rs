@@ -9,6 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::stream::{self, StreamExt};
 use rand::RngExt;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::worker::{Work, Worker};
@@ -39,6 +40,9 @@ pub struct GatewayWork {
     database: Database,
     purchases: Arc<Purchases>,
     gateway: Arc<dyn PaymentGateway>,
+    /// Held while a row is claimed, or what became of it is written, on a connection of the readers. It may wait for a
+    /// table that another session locks: the readers keep the other connections.
+    writing: Arc<Mutex<()>>,
 }
 
 /// A payment of which the gateway has to be told something.
@@ -69,7 +73,7 @@ impl GatewayWork {
         purchases: Arc<Purchases>,
         gateway: Arc<dyn PaymentGateway>,
     ) -> Self {
-        Self { database, purchases, gateway }
+        Self { database, purchases, gateway, writing: Arc::default() }
     }
 
     /// Takes steps, in a task of its own.
@@ -112,21 +116,24 @@ impl GatewayWork {
     /// Whether this call finished the refund.
     async fn give_back(&self, payment: PaymentId, now: Now) -> Result<bool, StoreError> {
         let pool = self.database.pool();
+        let one = self.writing.lock().await;
         let until = now.plus(CLAIM);
-        let Some(refund) = refunds::claim(pool, payment, now.plus(Duration::ZERO), until).await?
-        else {
-            return Ok(false);
-        };
+        let claimed = refunds::claim(pool, payment, now.plus(Duration::ZERO), until).await?;
+        drop(one);
+        let Some(refund) = claimed else { return Ok(false) };
         let request =
             RefundRequest { payment, transaction_id: refund.transaction_id, amount: refund.amount };
         if let Err(error) = self.gateway.refund(&request).await {
             let pause = pause_after(refund.attempts);
             tracing::warn!(%payment, attempts = refund.attempts, %error, ?pause, "a refund waits");
+            let _one = self.writing.lock().await;
             refunds::postpone(pool, payment, &said(&error), now.plus(pause)).await?;
             telemetry::refund_tried("failed");
             return Ok(false);
         }
-        match refunds::finish(self.database.steps(), payment).await? {
+        let finished =
+            refunds::finish(&*self.database.steps_of(payment.voucher).await?, payment).await?;
+        match finished {
             FinishedRefund::Done => {
                 self.purchases.voucher_changed(payment.voucher);
                 telemetry::refund_tried("done");
@@ -144,9 +151,11 @@ impl GatewayWork {
     /// Whether the gateway knows now that the payment is not wanted any more.
     async fn tell_of_cancellation(&self, payment: PaymentId, now: Now) -> Result<bool, StoreError> {
         let pool = self.database.pool();
+        let one = self.writing.lock().await;
         let until = now.plus(CLAIM);
         let claimed =
             payment_cancellations::claim(pool, payment, now.plus(Duration::ZERO), until).await?;
+        drop(one);
         let Some(attempts) = claimed else { return Ok(false) };
         let (error, next) = match self.gateway.cancel_payment(payment).await {
             Ok(()) => (None, None),
@@ -156,6 +165,7 @@ impl GatewayWork {
                 (Some(said(&error)), may_try.then(|| now.plus(pause_after(attempts))))
             }
         };
+        let _one = self.writing.lock().await;
         payment_cancellations::record(pool, payment, error.as_deref(), next).await?;
         Ok(error.is_none())
     }

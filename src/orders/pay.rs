@@ -51,8 +51,10 @@ impl Orders {
             return Err(PayError::Refused(order.status));
         }
         let gateway = self.gateway.as_ref().ok_or(PayError::NoGateway)?;
-        let steps = self.database.buyers_steps();
-        let (mut payment, attempt) = match payments::open(steps, &order, buyer, ASK_WITHIN).await? {
+        // Each statement has its own turn: meanwhile the gateway is asked.
+        let turn = async || self.database.buyers_steps_of(order.voucher_id).await;
+        let opened = payments::open(&*turn().await?, &order, buyer, ASK_WITHIN).await?;
+        let (mut payment, attempt) = match opened {
             Opened::Payment(payment) => return Ok(payment),
             Opened::Ask { payment, attempt } => (payment, attempt),
             Opened::AskLater { wait } => return Err(PayError::AskLater(wait)),
@@ -62,7 +64,7 @@ impl Orders {
         let OpenPayment { id, amount, pay_by, .. } = payment;
         match gateway.request_payment(PaymentRequest { payment: id, amount, pay_by }).await {
             Ok(pay_url) => {
-                payments::keep_pay_url(steps, id, &pay_url).await?;
+                payments::keep_pay_url(&*turn().await?, id, &pay_url).await?;
                 payment.pay_url = Some(pay_url);
                 Ok(payment)
             }
@@ -70,7 +72,9 @@ impl Orders {
                 // It is asked again, by the same name, when the buyer presses again after that.
                 let pause = pause_after(attempt).min(LONGEST_PAUSE);
                 // Where this fails, it is asked again when the claim ends.
-                let _ = payments::ask_later(steps, id, pause).await;
+                if let Ok(turn) = turn().await {
+                    let _ = payments::ask_later(&turn, id, pause).await;
+                }
                 Err(PayError::Gateway(error, pause))
             }
         }
@@ -84,7 +88,9 @@ impl Orders {
     ) -> Result<NoticeOutcome, StoreError> {
         let outcome = match payment.parse::<PaymentId>() {
             Ok(id) => {
-                let outcome = payments::take_notice(self.database.steps(), id, notice).await?;
+                let turn = self.database.steps_of(id.voucher).await?;
+                let outcome = payments::take_notice(&turn, id, notice).await?;
+                drop(turn);
                 if outcome.changes_stock() {
                     self.purchases.voucher_changed(id.voucher);
                 }

@@ -64,11 +64,17 @@ impl Orders {
         key: impl Into<OrderKey>,
         actor: Actor,
     ) -> Result<StepAnswer, StoreError> {
-        let (buyer, pool) = match actor {
-            Actor::Buyer(user) => (Some(user), self.database.buyers_steps()),
-            Actor::Administrator(_) => (None, self.database.steps()),
+        let buyer = match actor {
+            Actor::Buyer(user) => Some(user),
+            Actor::Administrator(_) => None,
         };
-        let cancel = async |order: &Order| order_steps::cancel(pool, order, actor).await;
+        let cancel = async |order: &Order| {
+            let turn = match actor {
+                Actor::Buyer(_) => self.database.buyers_steps_of(order.voucher_id).await?,
+                Actor::Administrator(_) => self.database.steps_of(order.voucher_id).await?,
+            };
+            order_steps::cancel(&turn, order, actor).await
+        };
         self.step(key.into(), OrderStatus::Unpaid, buyer, cancel).await
     }
 
@@ -80,7 +86,8 @@ impl Orders {
         administrator: Option<UserId>,
     ) -> Result<StepAnswer, StoreError> {
         let take = async |order: &Order| {
-            order_steps::take(self.database.steps(), step, order, administrator).await
+            let turn = self.database.steps_of(order.voucher_id).await?;
+            order_steps::take(&turn, step, order, administrator).await
         };
         self.step(key.into(), step.from(), None, take).await
     }

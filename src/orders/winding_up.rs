@@ -2,8 +2,7 @@
 //! orders are left is rows of the database, so that any server goes on where another one, or the shell, stopped.
 
 use super::worker::{Work, Worker};
-use crate::model::OrderStatus;
-use crate::model::VoucherId;
+use crate::model::{Order, OrderStatus, VoucherId};
 use crate::store::order_steps::{self, Actor, AdministratorStep, Step};
 use crate::store::{Database, StoreError, cancelled_sales};
 
@@ -50,19 +49,13 @@ impl WindingUp {
         let open =
             cancelled_sales::list_open_orders(self.database.pool(), voucher, LOOK_FOR).await?;
         if open.is_empty() {
-            cancelled_sales::close(self.database.steps(), voucher).await?;
+            cancelled_sales::close(&*self.database.steps_of(voucher).await?, voucher).await?;
             done.is_complete = true;
         }
-        let steps = self.database.steps();
         let mut failure = None;
         for order in open {
             let is_unpaid = order.status == OrderStatus::Unpaid;
-            let step = if is_unpaid {
-                order_steps::cancel(steps, &order, Actor::Administrator(None)).await
-            } else {
-                order_steps::take(steps, AdministratorStep::Refund, &order, None).await
-            };
-            match step {
+            match self.end(&order, is_unpaid).await {
                 Ok(Step::Done) if is_unpaid => done.cancelled += 1,
                 Ok(Step::Done) => done.refunded += 1,
                 Ok(_) => {}
@@ -73,6 +66,15 @@ impl WindingUp {
         match failure {
             Some(error) if done.cancelled + done.refunded == 0 => Err(error),
             _ => Ok(done),
+        }
+    }
+
+    async fn end(&self, order: &Order, is_unpaid: bool) -> Result<Step, StoreError> {
+        let turn = self.database.steps_of(order.voucher_id).await?;
+        if is_unpaid {
+            order_steps::cancel(&turn, order, Actor::Administrator(None)).await
+        } else {
+            order_steps::take(&turn, AdministratorStep::Refund, order, None).await
         }
     }
 }

@@ -19,7 +19,7 @@ use super::durability::DurabilityCheck;
 use super::postgres::{
     CONNECTED_WITHIN, OTHER_CONNECTIONS, PURCHASE_CONNECTIONS, STEP_CONNECTIONS,
 };
-use super::stale_plans;
+use super::stale_sessions;
 use redisson_lock::timeout::within;
 
 /// Connections that are made for nobody, at most, in the pools of a process: half of each. The others are left to those
@@ -88,7 +88,7 @@ pub(super) fn pool(
     durability: &DurabilityCheck,
 ) -> PgPool {
     let durability = durability.clone();
-    let database: Arc<str> = stale_plans::database_of(&options).into();
+    let database: Arc<str> = stale_sessions::database_of(&options).into();
     PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(CONNECTED_WITHIN)
@@ -104,7 +104,7 @@ pub(super) fn pool(
         .before_acquire(move |connection, state| {
             let database = Arc::clone(&database);
             Box::pin(async move {
-                if stale_plans::may_be_in_session_of(state.age, &database) {
+                if stale_sessions::may_be_in_session_of(state.age, &database) {
                     return Ok(false);
                 }
                 if state.idle_for < TRUSTED_FOR {

@@ -47,6 +47,11 @@ pub enum StoreError {
     Defect { service: Service, cause: Cause },
 }
 
+/// What a session says that takes no writes, when it is asked.
+#[derive(Debug, thiserror::Error)]
+#[error("it takes no writes: it is a standby, or was made read-only")]
+struct ReadOnly;
+
 /// Where PostgreSQL refuses a named statement of a session after a migration changed what it returns. The
 /// code says no more than "not supported", and the words are in the server's language.
 const STALE_PLAN: &str = "RevalidateCachedQuery";
@@ -74,6 +79,21 @@ impl StoreError {
     /// The request was sent and it is not known what became of it, because of `why`.
     pub fn unknown(service: Service, why: impl Into<BoxedCause>) -> Self {
         Self::Unknown { service, cause: cause(why) }
+    }
+
+    /// PostgreSQL answers, and takes no writes.
+    pub(super) fn read_only() -> Self {
+        Self::unavailable(Service::Postgres, ReadOnly)
+    }
+
+    /// Whether the session takes no writes.
+    pub(super) fn is_read_only(&self) -> bool {
+        let Self::Unavailable { cause, .. } = self else { return false };
+        let refused = |error: &sqlx::Error| {
+            let answer = error.as_database_error();
+            answer.and_then(DatabaseError::code).as_deref() == Some("25006")
+        };
+        cause.is::<ReadOnly>() || cause.downcast_ref().is_some_and(refused)
     }
 
     /// The error of a request that was not sent because an `earlier` one failed.

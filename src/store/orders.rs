@@ -105,7 +105,16 @@ pub async fn count_live(pool: &PgPool, voucher: VoucherId) -> Result<i64, StoreE
     in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
-/// Up to `limit` orders of `user` with ids below `before`, newest first.
+/// The end of a page of `limit` rows. By an id alone the next page begins: those that have the id of the last row are on
+/// this page, too.
+fn end_page<T>(rows: &mut Vec<T>, limit: i64, id: impl Fn(&T) -> OrderId) {
+    let limit = usize::try_from(limit).unwrap_or_default();
+    let Some(last) = limit.checked_sub(1).and_then(|last| rows.get(last)).map(&id) else { return };
+    let more = rows[limit..].iter().take_while(|row| id(row) == last).count();
+    rows.truncate(limit + more);
+}
+
+/// Orders of `user` with ids below `before`, newest first: `limit`, and those of other vouchers that have the last id.
 pub async fn list_of_user(
     pool: &PgPool,
     user: UserId,
@@ -121,8 +130,11 @@ pub async fn list_of_user(
     )
     .bind(user.get())
     .bind(before.map_or(i64::MAX, OrderId::get))
-    .bind(limit);
-    in_time(pool, async |connection| query.fetch_all(connection).await).await
+    .bind(limit + MAX_OF_ONE_ID);
+    let mut orders: Vec<Order> =
+        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    end_page(&mut orders, limit, |order| order.id);
+    Ok(orders)
 }
 
 /// An order with its buyer's phone, for administrators. `None`: there is no such user.
@@ -154,7 +166,8 @@ macro_rules! list_where {
     };
 }
 
-/// Up to `limit` orders with ids below `before`, newest first: of `voucher`, or of all; in `status`, or in any.
+/// Orders with ids below `before`, newest first: of `voucher`, or of all; in `status`, or in any. There are `limit`, and
+/// of all vouchers also those that have the last id.
 pub async fn list(
     pool: &PgPool,
     voucher: Option<VoucherId>,
@@ -169,14 +182,18 @@ pub async fn list(
         // It stands for the index orders_of_rare_status.
         (None, Some(_)) => list_where!(" and o.status <> 2"),
     });
+    // Of one voucher each order has an id of its own.
+    let of_one_id = if voucher.is_none() { MAX_OF_ONE_ID } else { 0 };
     let query = query
         .bind(voucher.map(VoucherId::get))
         .bind(before.map_or(i64::MAX, OrderId::get))
         .bind(states)
-        .bind(limit);
+        .bind(limit + of_one_id);
     let rows = in_time(pool, async |connection| query.fetch_all(connection).await).await?;
     let of_row = |row: &PgRow| Ok((Order::from_row(row)?, row.try_get("phone")?));
-    Ok(rows.iter().map(of_row).collect::<sqlx::Result<_>>()?)
+    let mut orders: Vec<OrderAndPhone> = rows.iter().map(of_row).collect::<sqlx::Result<_>>()?;
+    end_page(&mut orders, limit, |(order, _)| order.id);
+    Ok(orders)
 }
 
 /// Nobody buys yet, and distributed orders may lie on many servers.

@@ -12,13 +12,19 @@ use super::StoreError;
 #[derive(Debug)]
 pub(super) struct DatabaseOutage {
     is_on: AtomicBool,
+    /// Whether the last ping found that it takes no writes: then no read that succeeds says that it is over.
+    is_read_only: AtomicBool,
     /// What the log said of it last.
     said: Mutex<String>,
 }
 
 impl DatabaseOutage {
     pub(super) const fn new() -> Self {
-        Self { is_on: AtomicBool::new(false), said: Mutex::new(String::new()) }
+        Self {
+            is_on: AtomicBool::new(false),
+            is_read_only: AtomicBool::new(false),
+            said: Mutex::new(String::new()),
+        }
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -51,6 +57,19 @@ impl DatabaseOutage {
         }
     }
 
+    /// Learns from a ping, which finds out whether the server takes writes. Returns whether it does, and did not before.
+    pub(super) fn observe_ping(&self, answer: &Result<(), StoreError>) -> bool {
+        let is_read_only = answer.as_ref().is_err_and(StoreError::is_read_only);
+        // A ping without an answer leaves what was known.
+        let was_read_only = if is_read_only || answer.is_ok() {
+            self.is_read_only.swap(is_read_only, Ordering::Relaxed)
+        } else {
+            false
+        };
+        self.observe(answer);
+        was_read_only && answer.is_ok()
+    }
+
     /// Learns from a request whose success tells nothing: a connection may come from the pool.
     pub(super) fn observe_failure<T>(&self, answer: &Result<T, StoreError>) {
         if let Err(error) = answer
@@ -63,7 +82,10 @@ impl DatabaseOutage {
 
     fn is_over(&self) {
         // The load is cheap, and nearly always false.
-        if self.is_on() && self.is_on.swap(false, Ordering::Relaxed) {
+        if self.is_on()
+            && !self.is_read_only.load(Ordering::Relaxed)
+            && self.is_on.swap(false, Ordering::Relaxed)
+        {
             self.said.lock().unwrap_or_else(PoisonError::into_inner).clear();
             tracing::info!("PostgreSQL answers again");
         }

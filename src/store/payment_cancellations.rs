@@ -5,8 +5,8 @@ use chrono::{DateTime, Utc};
 use sqlx::postgres::PgPool;
 
 use super::StoreError;
-use super::payments::{self, PaymentId};
-use super::postgres::in_time;
+use super::payments::{self, CLAIM_SETTINGS, PaymentId};
+use super::postgres::{in_time, step_with};
 
 /// Up to `limit` payments of which the gateway is to be told at `now`, the longest due first.
 pub async fn list_due(
@@ -38,7 +38,7 @@ pub async fn claim(
     .bind(payment.voucher.get())
     .bind(now)
     .bind(until);
-    in_time(pool, async |connection| query.fetch_optional(connection).await).await
+    step_with(CLAIM_SETTINGS, pool, async |session| query.fetch_optional(session).await).await
 }
 
 /// Writes what became of the attempt: what the gateway said, where it did not take it, and when it is told again.

@@ -193,6 +193,10 @@ pub async fn ask_later(pool: &PgPool, id: PaymentId, pause: Duration) -> Result<
     Ok(())
 }
 
+/// A claim of work gives way where another session holds the row, or the table: what is left of an attempt would wait
+/// in the server after the claim was given up.
+pub(super) const CLAIM_SETTINGS: &str = "set local lock_timeout = '350ms'";
+
 /// Up to `limit` payments of which there is something to be done at `now`, as `statement` finds them.
 pub(super) async fn list_due(
     pool: &PgPool,

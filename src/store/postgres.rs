@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use tokio::time::timeout;
 
@@ -15,9 +14,11 @@ use super::durability::{DatabaseDurability, DurabilityCheck};
 use super::node_name::{NodeName, PROGRAM};
 use super::outage::DatabaseOutage;
 use super::session::DatabaseSession;
-use super::source::{AddressSource, is_elsewhere};
+use super::source::{AddressSource, differ};
+use super::step_turns::{BUYERS_STEPS_OF_A_VOUCHER, STEPS_OF_A_VOUCHER, StepPool, StepTurn};
 use super::time_limits::{ANSWER_WITHIN, CONNECTION_WITHIN};
-use super::{Service, StoreError, pooler};
+use super::{Service, StoreError, pooler, stale_sessions};
+use crate::model::VoucherId;
 use redisson_lock::timeout::within;
 
 pub use super::source::UrlFile;
@@ -35,9 +36,8 @@ pub(super) const PURCHASE_CONNECTIONS: u32 = 8;
 /// Connections of one process for everything else.
 pub(super) const OTHER_CONNECTIONS: u32 = 4;
 
-/// Connections of one process for the steps of an order's life, and for changes of a voucher: so many for those that
-/// buyers take, and as many for all others. They may wait for the row of a voucher that sells fast, or that somebody
-/// holds: no reader waits behind them, and neither an administrator nor the payment gateway behind buyers.
+/// Connections of one process for steps that may wait for the row of a voucher: so many for those that buyers take, and as
+/// many for all others. No reader waits behind them, and neither an administrator nor the payment gateway behind buyers.
 pub(super) const STEP_CONNECTIONS: u32 = 2;
 
 /// How many these are.
@@ -152,11 +152,11 @@ async fn acquire(pool: &PgPool) -> Result<DatabaseSession, StoreError> {
     }
 }
 
-async fn bounded<T>(
+async fn bounded<T, E: Into<StoreError> + From<sqlx::Error>>(
     limit: Duration,
     pool: &PgPool,
     begin: Option<String>,
-    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
+    work: impl AsyncFnOnce(&mut DatabaseSession) -> Result<T, E>,
 ) -> Result<T, StoreError> {
     // The connection is also closed when time is over or the caller drops this future.
     match within(limit, async { acquire(pool).await?.run(begin, work).await }).await {
@@ -170,11 +170,13 @@ async fn bounded<T>(
 pub struct Database {
     purchases: PgPool,
     others: PgPool,
-    steps: PgPool,
-    buyers_steps: PgPool,
+    steps: StepPool,
+    buyers_steps: StepPool,
     durability: DurabilityCheck,
     node: Option<Arc<NodeName>>,
     source: Arc<AddressSource>,
+    /// What the source said first: the process uses this database until it ends.
+    first_address: Arc<PgConnectOptions>,
 }
 
 impl Database {
@@ -194,12 +196,15 @@ impl Database {
 
     fn at(source: AddressSource, node: Option<NodeName>) -> Result<Self, StoreError> {
         let durability = DurabilityCheck::default();
+        let first_address = Arc::new(source.address()?);
         // Until `find_pooler` knows better.
-        let options = pooler::with_settings(source.address()?);
+        let options = pooler::with_settings((*first_address).clone());
         let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
         let others = pool(OTHER_CONNECTIONS, options.clone(), &durability);
-        let steps = pool(STEP_CONNECTIONS, options.clone(), &durability);
-        let buyers_steps = pool(STEP_CONNECTIONS, options, &durability);
+        let step_pool =
+            |options, longest| StepPool::new(pool(STEP_CONNECTIONS, options, &durability), longest);
+        let steps = step_pool(options.clone(), STEPS_OF_A_VOUCHER);
+        let buyers_steps = step_pool(options, BUYERS_STEPS_OF_A_VOUCHER);
         Ok(Self {
             purchases,
             others,
@@ -208,13 +213,14 @@ impl Database {
             durability,
             node: node.map(Arc::new),
             source: Arc::new(source),
+            first_address,
         })
     }
 
     /// Finds out whether a connection pooler stands before the server: from then on, every piece of work is
     /// a transaction with its own settings. Then there is a first connection, however long it takes to make one.
     pub(super) async fn find_pooler(&self) -> Result<(), StoreError> {
-        let address = self.source.address()?;
+        let address = (*self.first_address).clone();
         if pooler::is_at(&address).await? {
             tracing::info!("PostgreSQL is behind a connection pooler");
             self.durability.expect_pooler();
@@ -227,7 +233,7 @@ impl Database {
     }
 
     fn pools(&self) -> [&PgPool; 4] {
-        [&self.purchases, &self.others, &self.steps, &self.buyers_steps]
+        [&self.purchases, &self.others, self.steps.pool(), self.buyers_steps.pool()]
     }
 
     fn connect_by(&self, options: &PgConnectOptions) {
@@ -237,29 +243,31 @@ impl Database {
     }
 
     /// Reads the user and the password again, from where they are kept, if they may have changed: from then on
-    /// connections are made with what stands there now. Another server or database is for the next start: a process
-    /// that sells from two databases sells what one of them has twice.
+    /// connections are made with what stands there now. Another server, database or schema is for the next start: a
+    /// process that sells from two of them sells what one of them has twice.
     pub fn read_address_again(&self) {
         if !self.source.is_file() && !OUTAGE.is_on() {
             return;
         }
-        // While the file is being written, what it said before holds.
-        let Ok(address) = self.source.address() else { return };
-        if is_elsewhere(&address, &self.others.connect_options()) {
-            return self.source.tell_of_elsewhere();
-        }
+        let Some(address) = self.source.newest_beside(&self.first_address) else { return };
         let is_pooled = self.is_behind_pooler();
         let options = if is_pooled { address } else { pooler::with_settings(address) };
-        if options.to_url_lossy() != self.others.connect_options().to_url_lossy() {
+        if differ(&options, &self.others.connect_options()) {
             tracing::info!("PostgreSQL has another user or password: new connections use it");
             self.connect_by(&options);
         }
     }
 
+    /// Whether what stands there now is not what this handle was made with.
+    pub fn names_another_address(&self) -> bool {
+        self.source.address().is_ok_and(|address| differ(&address, &self.first_address))
+    }
+
     /// Connects once, to say in the log why the server cannot be reached now, where that is not what was said last.
     pub async fn tell_why_away(&self) {
-        let tried = async { pooler::is_at(&self.source.address()?).await };
-        if let Err(error) = tried.await {
+        // Where it cannot be used, `read_address_again` has told so.
+        let Ok(address) = self.source.leading_to(&self.first_address) else { return };
+        if let Err(error) = pooler::is_at(&address).await {
             OUTAGE.is_now(&error);
         }
     }
@@ -307,14 +315,25 @@ impl Database {
         &self.others
     }
 
-    /// The pool for what may wait for the row of a voucher, outside a purchase.
+    /// The pool for what may wait for the row of a voucher, outside a purchase, for a process that takes one step.
     pub fn steps(&self) -> &PgPool {
-        &self.steps
+        self.steps.pool()
+    }
+
+    /// The same for a step of `voucher`, when it is its turn.
+    ///
+    /// # Errors
+    /// `Unavailable` when others of this voucher, before it, take too long.
+    pub async fn steps_of(&self, voucher: VoucherId) -> Result<StepTurn, StoreError> {
+        self.steps.turn_of(voucher).await
     }
 
     /// The same for the steps that buyers take.
-    pub fn buyers_steps(&self) -> &PgPool {
-        &self.buyers_steps
+    ///
+    /// # Errors
+    /// As [`Database::steps_of`].
+    pub async fn buyers_steps_of(&self, voucher: VoucherId) -> Result<StepTurn, StoreError> {
+        self.buyers_steps.turn_of(voucher).await
     }
 
     /// The pool that purchases have to themselves.
@@ -360,16 +379,15 @@ impl Database {
     /// Whether the server answers and takes writes, on a connection for purchases: readers cannot make it look away.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let query = sqlx::query_scalar("select current_setting('transaction_read_only') = 'on'");
-        let read = async |session: &mut DatabaseSession| query.fetch_one(session).await;
-        let answer = match bounded(ANSWER_WITHIN, &self.purchases, None, read).await {
-            Ok(false) => Ok(()),
-            Ok(true) => {
-                let why = "it takes no writes: it is a standby, or was made read-only";
-                Err(StoreError::unavailable(Service::Postgres, why))
-            }
-            Err(error) => Err(error),
+        // A session keeps what it began with: one that takes no writes is closed, as after any failure.
+        let ask = async |session: &mut DatabaseSession| match query.fetch_one(session).await {
+            Ok(true) => Err(StoreError::read_only()),
+            answer => Ok(answer.map(|_| ())?),
         };
-        OUTAGE.observe(&answer);
+        let answer = bounded(ANSWER_WITHIN, &self.purchases, None, ask).await;
+        if OUTAGE.observe_ping(&answer) {
+            stale_sessions::end_those_before_now(&self.purchases.connect_options());
+        }
         answer
     }
 

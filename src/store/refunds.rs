@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 
 use super::StoreError;
 use super::columns::{column, row};
-use super::payments::{self, PaymentId};
-use super::postgres::{in_time, step_in_time};
+use super::payments::{self, CLAIM_SETTINGS, PaymentId};
+use super::postgres::{in_time, step_in_time, step_with};
 use crate::model::{OrderId, VoucherId};
 
 /// Money on its way back.
@@ -80,7 +80,7 @@ pub async fn claim(
     .bind(payment.voucher.get())
     .bind(now)
     .bind(until);
-    in_time(pool, async |connection| query.fetch_optional(connection).await).await
+    step_with(CLAIM_SETTINGS, pool, async |session| query.fetch_optional(session).await).await
 }
 
 /// What became of a refund that the gateway has done.

@@ -18,7 +18,7 @@ use sqlx::postgres::{
 };
 use sqlx::{AssertSqlSafe, Connection, Either, Execute, Executor, SqlStr};
 
-use super::{StoreError, pooler, stale_plans};
+use super::{StoreError, pooler, stale_sessions};
 
 /// A connection of a pool. It is closed when this is dropped before the work is done: its state is unknown.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ impl DatabaseSession {
         Self { connection: Some(connection), is_pooled, address }
     }
 
-    /// Does `work`, as [`DatabaseSession::work`] does. A session that knows a statement as it was before a migration
-    /// is no better than those that are as old: all are replaced when they are next asked for.
+    /// Does `work`, as [`DatabaseSession::work`] does. Where the answer says that the session is of no more use, those
+    /// that are as old may be no better.
     pub(super) async fn run<T, E: Into<StoreError> + From<sqlx::Error>>(
         self,
         begin: Option<String>,
@@ -44,8 +44,8 @@ impl DatabaseSession {
     ) -> Result<T, StoreError> {
         let address = Arc::clone(&self.address);
         let done = self.work(begin, work).await.map_err(Into::into);
-        if done.as_ref().is_err_and(StoreError::is_stale_plan) {
-            stale_plans::found(&address);
+        if let Err(error) = &done {
+            stale_sessions::learn(error, &address);
         }
         done
     }

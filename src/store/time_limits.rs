@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-/// How long a request waits for a connection to PostgreSQL. Below a second, so that a buyer hears
+/// How long a request waits for a connection to PostgreSQL, and a step before that for its turn. Below a second, so that a buyer hears
 /// "unavailable" within one when the database is gone.
 pub const CONNECTION_WITHIN: Duration = Duration::from_millis(700);
 

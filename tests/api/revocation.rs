@@ -95,6 +95,19 @@ async fn a_login_right_after_the_end_of_all_sessions_is_good() {
     }
 }
 
+/// A standby that took over may lack the end of all sessions, of which the servers know.
+#[tokio::test]
+async fn a_login_after_a_failover_that_lost_the_end_of_all_sessions_is_good() {
+    let api = Api::new().await;
+    let before = log_in(&api, PHONE).await;
+    log_out(&api, &before).await.is(204);
+    let lost = "update users set tokens_not_before = null";
+    sqlx::query(lost).execute(api.world.database.pool()).await.unwrap();
+    let after = log_in(&api, PHONE).await;
+    me(&api, &after).await.is(200);
+    me(&api, &before).await.problem(401, "unauthenticated");
+}
+
 /// A token of a node whose clock was an hour ahead when it was issued, and one that such a node signs now: both end with
 /// all sessions of their user, also when that hour is over, and nobody else's token does.
 #[tokio::test]

@@ -42,6 +42,20 @@ async fn each_secret_is_also_read_from_a_file() {
     program.run(&missing).await.refused(2, "--database-url");
 }
 
+/// A pipe says once what it has to say: `DATABASE_URL_FILE=<(...)` of a shell.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_a_secret_is_read_once_at_the_start() {
+    let world = World::new().await;
+    let program = Program::on(&world);
+    let pipe = program.file("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let program = Program::alone().with("DATABASE_URL_FILE", pipe.to_str().unwrap());
+    let url = world.database_url.clone();
+    let says = tokio::task::spawn_blocking(move || fs::write(pipe, url).unwrap());
+    program.says(&["migrate"]).await;
+    says.await.unwrap();
+}
+
 #[tokio::test]
 async fn a_file_that_is_of_no_use_ends_the_program() {
     let place = Program::alone();

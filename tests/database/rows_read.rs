@@ -71,13 +71,14 @@ async fn lists_by_a_rare_state_and_the_audit_of_a_small_sale_read_what_they_are_
         })
         .await
     };
-    // Of two sales nobody has used one; ten of each sale are being refunded.
+    // Of two sales nobody has used one; ten of each sale are being refunded. The three sales have the same ids, and a list of
+    // all ends with those that have its last id.
     for (voucher, status, expected) in [
         (Some(large), Some(OrderStatus::Used), 0),
         (Some(large), Some(OrderStatus::Refunding), 10),
         (Some(small), Some(OrderStatus::Cancelled), 10),
         (None, Some(OrderStatus::Refunded), 0),
-        (None, Some(OrderStatus::Refunding), 20),
+        (None, Some(OrderStatus::Refunding), 21),
         (Some(large), Some(OrderStatus::Paid), 20),
         (Some(used), Some(OrderStatus::Paid), 10),
         (Some(used), None, 20),

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use testkit::processes::Node;
 use testkit::program::Program;
 use testkit::wait::eventually;
+use tokio::process::Command;
 use url::Url;
 
 use super::crowd::What;
@@ -109,32 +110,127 @@ async fn a_password_that_changes_in_the_file_of_passwords_is_read_again() {
     a_new_password_is_read("PGPASSFILE", text, |guarded| Some(guarded.url("shop", None))).await;
 }
 
-/// A process that sells from two databases sells twice what both of them have.
+/// A server that reads the URL of its database from a file, and the file of its log.
+struct ByFile {
+    node: Node,
+    log: String,
+}
+
+impl ByFile {
+    async fn start(guarded: &Guarded, url: &str) -> Self {
+        guarded.write("url", url);
+        let log = guarded.write("log", "");
+        let node = Node::start(&mut serve_by_file(guarded, &log)).await;
+        Self { node, log }
+    }
+
+    async fn says(&self, words: &str) {
+        let says = || fs::read_to_string(&self.log).unwrap().contains(words);
+        eventually(&format!("the log says: {words}"), async || says()).await;
+    }
+}
+
+fn serve_by_file(guarded: &Guarded, log: &str) -> Command {
+    let listen = ([127, 0, 0, 1], 0).into();
+    let mut command = guarded.stage.serve(listen, "", &guarded.stage.redis_url);
+    let file = guarded.place.path().join("url");
+    command.env_remove("DATABASE_URL").env("DATABASE_URL_FILE", file).env("RUST_LOG", "info");
+    command.stderr(Stdio::from(fs::File::create(log).unwrap()));
+    command
+}
+
+const END_ALL: &str = "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'seckill %'";
+
+/// A process that sells from two databases sells twice what both of them have. In none of the other places is a sale:
+/// whoever connects there sells nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_comes_to_name_another_database_is_for_the_next_start() {
     let guarded = Guarded::new().await;
-    let url = &guarded.stage.database_url;
-    let file = guarded.write("file", url);
+    sqlx::raw_sql("create role seckill superuser login")
+        .execute(&guarded.stage.pool)
+        .await
+        .unwrap();
+    let with_path = |role: &str, path: &str| {
+        let mut url = Url::parse(&guarded.url(role, None)).unwrap();
+        url.set_path(path);
+        String::from(url)
+    };
+    let elsewhere_by_options = |role: &str| {
+        let mut url = Url::parse(&guarded.url(role, None)).unwrap();
+        url.query_pairs_mut().append_pair("options", "-csearch_path=nowhere");
+        String::from(url)
+    };
+    let mut buyers = 1..;
+    for (first, then) in [
+        (with_path("postgres", "seckill"), with_path("postgres", "elsewhere")),
+        // Without a name, the database is that of the user.
+        (with_path("seckill", ""), with_path("postgres", "")),
+        (with_path("postgres", "seckill"), elsewhere_by_options("seckill")),
+        (with_path("postgres", "seckill"), elsewhere_by_options("postgres")),
+    ] {
+        let server = ByFile::start(&guarded, &first).await;
+        guarded.sells(&server.node, buyers.next().unwrap()).await;
+        guarded.write("url", &then);
+        server.says("names another server or database").await;
+        sqlx::query(END_ALL).execute(&guarded.stage.pool).await.unwrap();
+        for buyer in buyers.by_ref().take(18) {
+            guarded.sells(&server.node, buyer).await;
+        }
+    }
+    guarded.stage.end().await;
+}
+
+/// Each text that is of no use is told by itself, and not only the first one: it may have been half written.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_text_of_the_file_that_is_not_used_is_told() {
+    let guarded = Guarded::new().await;
+    let with_path = |path: &str| {
+        let mut url = Url::parse(&guarded.stage.database_url).unwrap();
+        url.set_path(path);
+        String::from(url)
+    };
+    let server = ByFile::start(&guarded, &with_path("seckill")).await;
+    for (text, words) in [
+        (with_path("seck"), "/seck: "),
+        ("postg".to_owned(), "it must begin with postgres://"),
+        (with_path("elsewhere"), "/elsewhere: "),
+    ] {
+        guarded.write("url", &text);
+        server.says(words).await;
+    }
+    guarded.sells(&server.node, 1).await;
+    drop(server);
+    guarded.stage.end().await;
+}
+
+/// The database that a server waits for takes no writes, and lacks the tables. Then the file names another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_waited_for_one_database_and_found_another_has_no_connection_to_the_first() {
+    let guarded = Guarded::new().await;
+    let pool = &guarded.stage.pool;
+    for statement in
+        ["create database empty", "alter database empty set default_transaction_read_only = on"]
+    {
+        sqlx::raw_sql(statement).execute(pool).await.unwrap();
+    }
+    let mut url = Url::parse(&guarded.stage.database_url).unwrap();
+    url.set_path("empty");
+    guarded.write("url", url.as_str());
     let log = guarded.write("log", "");
-    let listen = ([127, 0, 0, 1], 0).into();
-    let mut command = guarded.stage.serve(listen, "", &guarded.stage.redis_url);
-    command.env_remove("DATABASE_URL").env("DATABASE_URL_FILE", &file).env("RUST_LOG", "warn");
-    command.stderr(Stdio::from(fs::File::create(&log).unwrap()));
-    let node = Node::start(&mut command).await;
-    guarded.sells(&node, 1).await;
-    let mut elsewhere = Url::parse(url).unwrap();
-    elsewhere.set_path("elsewhere");
-    guarded.write("file", elsewhere.as_str());
-    eventually("the log says so", async || {
-        fs::read_to_string(&log).unwrap().contains("names another server or database")
+    let mut command = serve_by_file(&guarded, &log);
+    let node = tokio::spawn(async move { Node::start(&mut command).await });
+    eventually("the server waits", async || {
+        fs::read_to_string(&log).unwrap().contains("waiting for the database")
     })
     .await;
-    // There is no such database: whoever connected to it would be refused.
-    let end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'seckill %'";
-    sqlx::query(end).execute(&guarded.stage.pool).await.unwrap();
-    for buyer in 2..20 {
-        guarded.sells(&node, buyer).await;
-    }
+    guarded.write("url", &guarded.stage.database_url);
+    let node = node.await.unwrap();
+    guarded.sells(&node, 1).await;
+    let databases = sqlx::query_scalar(
+        "select distinct datname from pg_stat_activity where application_name like 'seckill %'",
+    );
+    let databases: Vec<String> = databases.fetch_all(pool).await.unwrap();
+    assert_eq!(databases, ["seckill"]);
     drop(node);
     guarded.stage.end().await;
 }

@@ -217,3 +217,95 @@ async fn a_server_that_alone_does_not_reach_the_database_gets_no_requests() {
 async fn a_server_that_reaches_no_store_gets_no_requests() {
     one_is_cut_off(true).await;
 }
+
+/// A session keeps what it began with: one that began while the database took no writes takes none for as long as it
+/// lives.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_began_while_the_database_took_no_writes_are_replaced() {
+    let stage = Stage::new(Strategy::GroupCommit).await;
+    let set = async |how: &str| {
+        let how = format!("alter database seckill {how}");
+        sqlx::query(sqlx::AssertSqlSafe(how)).execute(&stage.pool).await.unwrap();
+    };
+    let log = tempfile::NamedTempFile::new().unwrap();
+    set("set default_transaction_read_only = on").await;
+    let listen = ([127, 0, 0, 1], 0).into();
+    let mut command = stage.serve(listen, &stage.database_url, &stage.redis_url);
+    command.env("RUST_LOG", "info").stderr(log.reopen().unwrap());
+    let node = Node::start(&mut command).await;
+    notices(&stage, &node, "database").await;
+    // All of its connections were made meanwhile. Reads that succeed end no outage.
+    assert_eq!(stage.buy(node.address, 1).await, What::Unavailable);
+    for _ in 0..20 {
+        assert_eq!(stage.get(node.address, "/api/orders").await.0, 200);
+    }
+    assert_eq!(says(&stage, &node).await.1["database"], "unavailable");
+    set("reset default_transaction_read_only").await;
+    eventually("it is there again", async || says(&stage, &node).await.1["database"] == "ok").await;
+    // From then on no session refuses a write, whichever pool it is of.
+    for buyer in 2..40 {
+        let bought = stage.buy(node.address, buyer).await;
+        assert!(matches!(bought, What::Ordered(_)), "{bought:?}");
+    }
+    let at = |path: &str| format!("http://{}{path}", node.address);
+    for _ in 0..20 {
+        let ended = stage.client.delete(at("/api/sessions")).bearer_auth(stage.token(1));
+        let status = ended.send().await.unwrap().status().as_u16();
+        assert!([204, 401].contains(&status), "{status}");
+    }
+    drop(node);
+    let log = std::fs::read_to_string(log.path()).unwrap();
+    for words in ["PostgreSQL does not answer", "PostgreSQL answers again"] {
+        assert_eq!(log.matches(words).count(), 1, "{log}");
+    }
+    stage.end().await;
+}
+
+/// Leads from an IPv6 address to the socket of PostgreSQL.
+async fn by_ipv6(socket: std::path::PathBuf) -> u16 {
+    let listener = tokio::net::TcpListener::bind("[::1]:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut server = tokio::net::UnixStream::connect(&socket).await.unwrap();
+            tokio::spawn(async move {
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    port
+}
+
+/// The address is in a variable, or in a file, which is compared with what it said before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_database_has_an_ipv6_address_notices_that_it_went_and_came_back() {
+    let stage = Stage::new(Strategy::GroupCommit).await;
+    let url = Url::parse(&stage.database_url).unwrap();
+    let host = url.query_pairs().find(|(name, _)| name == "host").unwrap().1.into_owned();
+    let port = by_ipv6(std::path::Path::new(&host).join(".s.PGSQL.5432")).await;
+    let url = format!("postgres://postgres@[::1]:{port}/seckill?sslmode=disable");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &url).unwrap();
+    for (number, name) in [(1, "DATABASE_URL"), (2, "DATABASE_URL_FILE")] {
+        let listen = ([127, 0, 0, 1], 0).into();
+        let mut command = stage.serve(listen, &url, &stage.redis_url);
+        if name == "DATABASE_URL_FILE" {
+            command.env_remove("DATABASE_URL").env(name, file.path());
+        }
+        let node = Node::start(&mut command).await;
+        stage.signal(Server::Postgres, Signal::SIGSTOP);
+        notices(&stage, &node, "database").await;
+        stage.signal(Server::Postgres, Signal::SIGCONT);
+        eventually("it is there again", async || says(&stage, &node).await.1["database"] == "ok")
+            .await;
+        eventually("buyers are served", async || {
+            matches!(stage.buy(node.address, number).await, What::Ordered(_))
+        })
+        .await;
+        // And a second time: whoever asked still asks.
+        stage.signal(Server::Postgres, Signal::SIGSTOP);
+        notices(&stage, &node, "database").await;
+        stage.signal(Server::Postgres, Signal::SIGCONT);
+    }
+    stage.end().await;
+}

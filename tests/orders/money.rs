@@ -352,6 +352,30 @@ async fn one_transaction_pays_for_one_order_also_where_two_vouchers_are_named() 
     assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
 }
 
+/// Money of one's own order is known, whichever number its payment has: a second transaction is a payment of its own, and
+/// so is the right amount after a wrong one. A notice that comes again shows nothing that would have to be given back.
+#[tokio::test]
+async fn money_of_the_order_itself_that_is_told_again_is_not_somebody_elses() {
+    for (first, amount, state) in [("t1", PRICE, "paid"), ("t1", PRICE - 1, "paid")] {
+        let till = Till::open(1).await;
+        let order = till.buy(1).await;
+        let payment = till.own_step(1, &order, "payments").await.text_of("payment_id").to_owned();
+        for (transaction, amount) in [(first, amount), ("t2", PRICE)] {
+            till.notify(&succeeded(&payment, transaction, amount)).await.is(204);
+        }
+        for (transaction, amount) in [(first, amount), ("t2", PRICE)] {
+            till.notify(&succeeded(&payment, transaction, amount)).await.is(204);
+            let unmatched = till.as_admin("GET", "/api/payments/unmatched").await;
+            assert_eq!(unmatched.is(200).body, json!([]), "{transaction} {amount}");
+        }
+        assert_eq!(till.status(1, &order).await, state);
+        // One of the two goes back, once.
+        assert_eq!(till.gateway_work().await.step().await.unwrap(), (1, 1));
+        let audit = till.holds().await;
+        assert_eq!((audit.life.payments, audit.life.refunds), (2, 1));
+    }
+}
+
 #[tokio::test]
 async fn money_for_two_unknown_payments_is_kept_twice_and_an_order_that_is_gone_gets_its_money_back()
  {

@@ -17,6 +17,7 @@ use seckill::purchase::Purchases;
 use seckill::store::order_steps::{Actor, AdministratorStep};
 use seckill::store::payments::{Money, Notice, NoticeOutcome, Opened, PaymentId, open};
 use seckill::store::refunds::FinishedRefund;
+use seckill::store::step_turns::STEPS_OF_A_VOUCHER;
 use seckill::store::vouchers::{self, Changed, StockChange, VoucherChange};
 use sqlx::AssertSqlSafe;
 
@@ -169,9 +170,10 @@ async fn who_pays_while_the_order_expires_has_it() {
 }
 
 #[tokio::test]
-async fn of_twenty_notifications_at_once_one_pays() {
+async fn of_sixteen_notifications_at_once_one_pays() {
     let stage = Stage::new(1).await;
-    let said = join_all((0..20).map(|_| stage.pay("first"))).await;
+    // As many as may wait for one voucher.
+    let said = join_all((0..STEPS_OF_A_VOUCHER).map(|_| stage.pay("first"))).await;
     assert_eq!(
         said.iter().filter(|settled| **settled == NoticeOutcome::Applied).count(),
         1,

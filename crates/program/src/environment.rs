@@ -1,9 +1,11 @@
 //! The environment, looked at before anything starts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
 use tracing_subscriber::EnvFilter;
 
@@ -78,9 +80,8 @@ pub(crate) fn with_secret_files(mut command: clap::Command) -> Result<clap::Comm
         let name = name.to_string_lossy().into_owned();
         let Some(path) = std::env::var_os(name.clone() + FILE) else { return argument };
         match secret_in(&name, Path::new(&path), std::env::var_os(&name).is_some()) {
-            // It lives as long as the program, as the environment does.
             Ok(secret) => {
-                let argument = argument.default_value(&*secret.leak()).hide_default_value(true);
+                let argument = argument.default_value(secret).hide_default_value(true);
                 // Else a default does not count.
                 argument.required(false)
             }
@@ -108,7 +109,7 @@ pub(crate) fn with_secret_files(mut command: clap::Command) -> Result<clap::Comm
     Ok(command)
 }
 
-fn secret_in(name: &str, path: &Path, is_set_too: bool) -> Result<String, ConfigError> {
+fn secret_in(name: &str, path: &Path, is_set_too: bool) -> Result<&'static str, ConfigError> {
     let refused = |why: &str| ConfigError(format!("{name}{FILE} {why}"));
     if is_set_too {
         return Err(refused(&format!("and {name} are both set: unset one of them")));
@@ -116,12 +117,30 @@ fn secret_in(name: &str, path: &Path, is_set_too: bool) -> Result<String, Config
     if path.as_os_str().is_empty() {
         return Err(refused("is set but empty: give it a value or unset it"));
     }
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| refused(&format!("names {}: {error}", path.display())))?;
-    match text.trim_end_matches(['\r', '\n']) {
-        "" => Err(refused(&format!("names {}, which is empty", path.display()))),
-        secret => Ok(secret.to_owned()),
+    match read_once(path) {
+        Err(error) => Err(refused(&format!("names {}: {error}", path.display()))),
+        Ok("") => Err(refused(&format!("names {}, which is empty", path.display()))),
+        Ok(secret) => Ok(secret),
     }
+}
+
+/// What the files of secrets said. It lives as long as the program, as the environment does.
+static SECRETS: Mutex<BTreeMap<PathBuf, &'static str>> = Mutex::new(BTreeMap::new());
+
+/// Reads a file once, for all commands that have its argument: it may change meanwhile, and a pipe says it once.
+fn read_once(path: &Path) -> io::Result<&'static str> {
+    if let Some(secret) = secret_read_from(path) {
+        return Ok(secret);
+    }
+    let text = std::fs::read_to_string(path)?;
+    let secret: &'static str = text.trim_end_matches(['\r', '\n']).to_owned().leak();
+    SECRETS.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), secret);
+    Ok(secret)
+}
+
+/// What the file of a secret said when the program started; `None`: it was not read.
+pub fn secret_read_from(path: &Path) -> Option<&'static str> {
+    SECRETS.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied()
 }
 
 /// The variables that arguments of `command`, and of all that is below it, are read from.

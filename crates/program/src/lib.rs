@@ -16,7 +16,7 @@ mod revision;
 pub mod sibling;
 pub mod stop;
 
-pub use environment::{LogFormat, check_environment, log_filter, log_format};
+pub use environment::{LogFormat, check_environment, log_filter, log_format, secret_read_from};
 pub use logs::continue_trace;
 pub use output::{OutputFile, ReportFiles, say, say_beside, write};
 pub use revision::revision;

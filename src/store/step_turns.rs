@@ -1,0 +1,152 @@
+//! Steps of one voucher take turns before they ask for a connection. There are few connections for steps, and a step may
+//! wait for the row of its voucher: if another session holds that row, one connection waits for it, and not all.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sqlx::postgres::PgPool;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::time_limits::CONNECTION_WITHIN;
+use super::{Service, StoreError};
+use crate::model::VoucherId;
+use redisson_lock::timeout::within;
+
+/// How many steps of one voucher that buyers take wait for their turn, or have it; one more is refused at once. So a row
+/// that is held takes half of what requests there may be at once (`http/state.rs`), and not all.
+pub const BUYERS_STEPS_OF_A_VOUCHER: usize = 32;
+/// The same of all other steps.
+pub const STEPS_OF_A_VOUCHER: usize = 16;
+
+/// A pool for what may wait for the row of a voucher. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct StepPool {
+    pool: PgPool,
+    queues: Queues,
+    longest: usize,
+}
+
+/// Those who take a step of each voucher, or wait for it. No voucher is in it that nobody waits for.
+#[derive(Debug, Clone, Default)]
+struct Queues(Arc<Mutex<HashMap<VoucherId, Queue>>>);
+
+#[derive(Debug)]
+struct Queue {
+    turn: Arc<Semaphore>,
+    length: usize,
+}
+
+/// A place in the queue of `voucher`, until this is dropped.
+#[derive(Debug)]
+struct Place {
+    queues: Queues,
+    voucher: VoucherId,
+    turn: Arc<Semaphore>,
+}
+
+/// The pool, for one step of a voucher, until this is dropped.
+#[derive(Debug)]
+pub struct StepTurn {
+    pool: PgPool,
+    // The permit comes first: it is given back before the place is.
+    _permit: OwnedSemaphorePermit,
+    _place: Place,
+}
+
+impl StepPool {
+    /// `longest` is how many may wait for a turn of one voucher, or have it.
+    pub(super) fn new(pool: PgPool, longest: usize) -> Self {
+        Self { pool, queues: Queues::default(), longest }
+    }
+
+    /// The pool without a turn, for a process that takes one step.
+    pub(super) const fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// Waits until nobody else on this pool takes a step of `voucher`.
+    ///
+    /// # Errors
+    /// `Unavailable` when that takes longer than a connection may, or too many wait already: nothing was sent.
+    pub(super) async fn turn_of(&self, voucher: VoucherId) -> Result<StepTurn, StoreError> {
+        let Some(place) = self.queues.join(voucher, self.longest) else {
+            let why = "too many steps of this voucher wait already";
+            return Err(StoreError::unavailable(Service::Postgres, why));
+        };
+        match within(CONNECTION_WITHIN, Arc::clone(&place.turn).acquire_owned()).await {
+            Ok(Ok(permit)) => {
+                Ok(StepTurn { pool: self.pool.clone(), _permit: permit, _place: place })
+            }
+            Ok(Err(_)) => unreachable!("a queue is not closed"),
+            Err(_) => {
+                let why = "the steps of this voucher that were asked for before wait for its row";
+                Err(StoreError::unavailable(Service::Postgres, why))
+            }
+        }
+    }
+}
+
+impl Queues {
+    fn all(&self) -> MutexGuard<'_, HashMap<VoucherId, Queue>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None`: the queue is as long as it may be.
+    fn join(&self, voucher: VoucherId, longest: usize) -> Option<Place> {
+        let mut all = self.all();
+        let empty = || Queue { turn: Arc::new(Semaphore::new(1)), length: 0 };
+        let queue = all.entry(voucher).or_insert_with(empty);
+        if queue.length >= longest {
+            return None;
+        }
+        queue.length += 1;
+        Some(Place { queues: self.clone(), voucher, turn: Arc::clone(&queue.turn) })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = self.queues.all();
+        let Some(queue) = all.get_mut(&self.voucher) else {
+            unreachable!("voucher {} has a queue with a place in it", self.voucher)
+        };
+        queue.length -= 1;
+        if queue.length == 0 {
+            all.remove(&self.voucher);
+        }
+    }
+}
+
+impl Deref for StepTurn {
+    type Target = PgPool;
+
+    fn deref(&self) -> &PgPool {
+        &self.pool
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_voucher_has_one_turn_and_nobody_who_left_is_remembered() {
+        let Ok(pool) = PgPool::connect_lazy("postgres://nowhere/d") else { unreachable!() };
+        let steps = StepPool::new(pool, 2);
+        let (Some(one), Some(two)) = (VoucherId::new(1), VoucherId::new(2)) else { unreachable!() };
+        let held = steps.turn_of(one).await;
+        assert!(held.is_ok() && steps.turn_of(two).await.is_ok());
+        // A step that waits in vain, or is given up, leaves the queue.
+        let (waited, refused) = tokio::join!(steps.turn_of(one), steps.turn_of(one));
+        for (turn, why) in [(waited, "before wait for its row"), (refused, "too many")] {
+            assert!(turn.is_err_and(|error| error.to_string().contains(why)), "{why}");
+        }
+        assert!(tokio::time::timeout(CONNECTION_WITHIN / 2, steps.turn_of(one)).await.is_err());
+        assert_eq!(steps.queues.all().len(), 1);
+        let (next, ()) = tokio::join!(steps.turn_of(one), async { drop(held) });
+        assert!(next.is_ok());
+        drop(next);
+        assert!(steps.queues.all().is_empty());
+    }
+}
