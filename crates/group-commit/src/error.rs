@@ -6,12 +6,12 @@ use std::fmt;
 /// Why an item has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchError<E> {
-    /// [`Limits::waiting`](crate::Limits::waiting) items waited already. Nothing was done for this one.
+    /// [`Limits::waiting`](crate::Limits::waiting) items of its key waited already. Nothing was done for this one.
     Full,
     /// A batch failed with this error while the item waited for its own. Nothing was done for this item.
     NotStarted(E),
-    /// The item was in the queue for [`SLOT_PATIENCE`](crate::SLOT_PATIENCE), counted from its
-    /// submission, and its leader had no slot. Nothing was done for this item.
+    /// The item waited for [`SLOT_PATIENCE`](crate::SLOT_PATIENCE), and no slot was free. Nothing was done for this
+    /// item.
     NoSlot,
     /// The item was in the batch that failed with this error. The error says what may have been done.
     Failed(E),

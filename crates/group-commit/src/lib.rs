@@ -2,8 +2,10 @@
 
 mod batcher;
 mod error;
+mod leader;
+mod queue;
 #[cfg(test)]
 mod tests;
 
-pub use batcher::{Batcher, Limits, SLOT_PATIENCE};
+pub use batcher::{Answer, Batcher, Limits, SLOT_PATIENCE, Slots, Turn};
 pub use error::BatchError;

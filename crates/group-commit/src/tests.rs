@@ -7,7 +7,9 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::sync::{Notify, Semaphore};
 
-use super::{BatchError, Batcher, Limits, SLOT_PATIENCE};
+use super::{BatchError, Batcher, Limits};
+
+mod keyed;
 
 const LIMITS: Limits = Limits { batch: 4, waiting: 10, leaders: 1 };
 
@@ -93,36 +95,6 @@ async fn an_item_is_worked_on_after_its_caller_left() {
     assert_eq!(done.load(Ordering::SeqCst), 2);
 }
 
-#[tokio::test]
-async fn batchers_that_share_a_slot_take_turns() {
-    static AT_WORK: AtomicUsize = AtomicUsize::new(0);
-    static MOST: AtomicUsize = AtomicUsize::new(0);
-    let slots = Arc::new(Semaphore::new(1));
-    let batchers = [(); 3].map(|()| {
-        Batcher::with_slots(LIMITS, Arc::clone(&slots), async |items: Vec<u32>| {
-            MOST.fetch_max(AT_WORK.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            tokio::task::yield_now().await;
-            AT_WORK.fetch_sub(1, Ordering::SeqCst);
-            Ok::<_, ()>(items)
-        })
-    });
-    let answers = join_all((0..30).map(|item| batchers[item as usize % 3].submit(item))).await;
-    assert!(answers.into_iter().eq((0..30).map(Ok)));
-    assert_eq!(MOST.load(Ordering::SeqCst), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn items_that_wait_a_second_for_a_slot_are_refused_and_later_ones_are_not() {
-    let slots = Arc::new(Semaphore::new(1));
-    let batcher = echo(&slots);
-    let taken = Arc::clone(&slots).acquire_owned().await;
-    let submitted = join_all((0..3).map(|item| batcher.submit(item)));
-    let (answers, waiting) = tokio::join!(submitted, async { batcher.waiting() });
-    assert_eq!((answers, waiting), (vec![Err(BatchError::NoSlot); 3], 3));
-    drop(taken);
-    assert_eq!((batcher.submit(7).await, batcher.waiting()), (Ok(7), 0));
-}
-
 #[test]
 fn a_runtime_that_stops_leaves_no_caller_waiting() {
     let runtime = || tokio::runtime::Builder::new_current_thread().build();
@@ -144,11 +116,6 @@ fn a_runtime_that_stops_leaves_no_caller_waiting() {
         assert!(matches!(answer, Ok(Err(BatchError::Interrupted))), "{answer:?}");
     }
     assert_eq!(batcher.leaders(), 0);
-}
-
-/// Answers each item with itself, when it has a slot.
-fn echo(slots: &Arc<Semaphore>) -> Batcher<u32, u32, ()> {
-    Batcher::with_slots(LIMITS, Arc::clone(slots), async |items: Vec<u32>| Ok(items))
 }
 
 /// Whether making a batcher with these limits panics.
@@ -181,48 +148,6 @@ async fn the_answers_of_a_batch_are_counted() {
         let both = tokio::join!(batcher.submit(answers), batcher.submit(0));
         assert_eq!(both, (expected.clone(), expected), "{answers} answers for two items");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_time_without_a_slot_counts_from_the_submission() {
-    let slots = Arc::new(Semaphore::new(1));
-    let second = Arc::new(Semaphore::new(1));
-    let (busy, waits_here) = (Arc::clone(&second), Arc::clone(&slots));
-    // The first batch takes most of the second item's patience, and then its leader has no slot.
-    let batcher = Batcher::with_slots(LIMITS, Arc::clone(&slots), move |items: Vec<u32>| {
-        let (busy, slots) = (Arc::clone(&busy), Arc::clone(&waits_here));
-        async move {
-            if items[0] == 1 {
-                tokio::time::sleep(SLOT_PATIENCE * 9 / 10).await;
-                // The one that asked first has the slot next: not this leader.
-                tokio::spawn(
-                    async move { (slots.acquire_owned().await, busy.acquire_owned().await) },
-                );
-                tokio::task::yield_now().await;
-            }
-            Ok::<_, ()>(items)
-        }
-    });
-    let held = Arc::clone(&second).acquire_owned().await;
-    let begun = tokio::time::Instant::now();
-    let first = batcher.submit(1);
-    let later = async {
-        tokio::task::yield_now().await;
-        (batcher.submit(2).await, begun.elapsed())
-    };
-    let (first, (later, waited)) = tokio::join!(first, later);
-    assert_eq!((first, later), (Ok(1), Err(BatchError::NoSlot)));
-    assert!(waited <= SLOT_PATIENCE * 11 / 10, "{waited:?}");
-    drop(held);
-}
-
-#[tokio::test]
-async fn slots_that_are_closed_are_not_taken_for_free_ones() {
-    let slots = Arc::new(Semaphore::new(1));
-    let batcher = echo(&slots);
-    slots.close();
-    assert_eq!(batcher.submit(1).await, Err(BatchError::Interrupted));
-    assert_eq!(batcher.leaders(), 0);
 }
 
 #[test]

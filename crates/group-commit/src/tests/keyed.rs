@@ -1,0 +1,278 @@
+//! What it promises of items with keys.
+
+use std::num::NonZero;
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::join_all;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
+
+use crate::{Answer, BatchError, Batcher, Limits, SLOT_PATIENCE, Slots, Turn};
+
+const LIMITS: Limits = Limits { batch: 4, waiting: 3, leaders: 1 };
+
+fn slots(batches: usize, alone: usize, keys: usize) -> Slots {
+    let [batches, alone, keys] = [batches, alone, keys].map(|count| NonZero::new(count).unwrap());
+    Slots { batches, alone, keys }
+}
+
+type Keyed = Batcher<u32, u32, &'static str, char>;
+type Told = Result<u32, BatchError<&'static str>>;
+
+/// A batcher whose batches begin when `go` says so. The key 'f' fails, and 'h' is held: what comes of it in a shared batch
+/// comes back. Each item is answered by itself, or by a hundred more where it was alone.
+#[derive(Clone)]
+struct Lab {
+    batcher: Keyed,
+    go: Arc<Semaphore>,
+    go_alone: Arc<Semaphore>,
+    /// The batches so far, as they began.
+    begun: Arc<Mutex<Vec<String>>>,
+}
+
+impl Lab {
+    fn new(limits: Limits, slots: Slots) -> Self {
+        let [go, go_alone] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
+        let begun: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (seen, both) = (Arc::clone(&begun), [Arc::clone(&go), Arc::clone(&go_alone)]);
+        let batcher = Batcher::keyed(limits, slots, move |items: Vec<(char, u32)>, turn| {
+            let names = items.iter().map(|(key, item)| format!("{key}{item}"));
+            let mark = if turn == Turn::Alone { "alone " } else { "" };
+            seen.lock().unwrap().push(format!("{mark}{}", names.collect::<Vec<_>>().join(" ")));
+            let go = Arc::clone(&both[usize::from(turn == Turn::Alone)]);
+            async move {
+                go.acquire().await.map_err(|_| "closed")?.forget();
+                if items.iter().any(|(key, _)| *key == 'f') {
+                    return Err("f");
+                }
+                let answer = |(key, item)| match (key, turn) {
+                    ('h', Turn::Shared) | ('H', _) => Answer::Alone(item),
+                    (_, Turn::Shared) => Answer::Done(item),
+                    (_, Turn::Alone) => Answer::Done(item + 100),
+                };
+                Ok(items.into_iter().map(answer).collect())
+            }
+        });
+        Self { batcher, go, go_alone, begun }
+    }
+
+    /// Submits these items in their order; the result is complete when all were answered.
+    fn submit(&self, items: &str) -> tokio::task::JoinHandle<Vec<Told>> {
+        let submitted = items.split(' ').map(|name| {
+            let (key, item) = name.split_at(1);
+            let (key, item) = (key.chars().next().unwrap(), item.parse().unwrap());
+            let batcher = self.batcher.clone();
+            async move { batcher.submit_to(key, item).await }
+        });
+        tokio::spawn(join_all(submitted.collect::<Vec<_>>()))
+    }
+
+    async fn until_idle(&self) {
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn begun(&self) -> Vec<String> {
+        self.begun.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test]
+async fn a_batch_has_items_of_several_keys_and_those_that_waited_longest_come_first() {
+    let lab = Lab::new(LIMITS, slots(1, 1, 9));
+    let first = lab.submit("a1");
+    lab.until_idle().await;
+    let rest = lab.submit("b1 a2 b2 c1 d1 d2");
+    lab.until_idle().await;
+    lab.go.add_permits(3);
+    assert_eq!(first.await.unwrap(), [Ok(1)]);
+    assert_eq!(rest.await.unwrap(), [Ok(1), Ok(2), Ok(2), Ok(1), Ok(1), Ok(2)]);
+    // `a` was busy until the first batch had ended: it came into the line then.
+    assert_eq!(lab.begun(), ["a1", "b1 b2 c1 d1", "a2 d2"]);
+    assert_eq!((lab.batcher.waiting(), lab.batcher.leaders()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_batch_has_no_more_keys_than_the_limit() {
+    for (most, expected) in [(1, ["z0", "a1 a2", "b1"]), (2, ["z0", "a1 a2 b1", "c1"])] {
+        let lab = Lab::new(LIMITS, slots(1, 1, most));
+        let first = lab.submit("z0");
+        lab.until_idle().await;
+        let rest = lab.submit("a1 b1 a2 c1");
+        lab.go.add_permits(9);
+        let _ = (first.await.unwrap(), rest.await.unwrap());
+        assert_eq!(lab.begun()[..3], expected[..3]);
+    }
+}
+
+#[tokio::test]
+async fn of_one_key_one_batch_is_in_flight_and_other_keys_go_on() {
+    let lab = Lab::new(LIMITS, slots(2, 1, 9));
+    let first = lab.submit("a1");
+    lab.until_idle().await;
+    let second = lab.submit("a2 b1 b2");
+    lab.until_idle().await;
+    assert_eq!(lab.begun(), ["a1", "b1 b2"]);
+    let third = lab.submit("c1");
+    lab.until_idle().await;
+    assert_eq!(lab.begun().len(), 2, "there are two slots");
+    lab.go.add_permits(9);
+    let all = join_all([first, second, third]).await;
+    assert!(all.into_iter().flat_map(Result::unwrap).all(|told| told.is_ok()));
+    assert_eq!((lab.begun().len(), lab.batcher.leaders()), (3, 0));
+}
+
+#[tokio::test]
+async fn each_key_has_its_own_limit_of_those_who_wait() {
+    let lab = Lab::new(LIMITS, slots(1, 1, 9));
+    let first = lab.submit("z0");
+    lab.until_idle().await;
+    let rest = lab.submit("a1 a2 a3 a4 b1");
+    lab.go.add_permits(9);
+    assert_eq!(rest.await.unwrap(), [Ok(1), Ok(2), Ok(3), Err(BatchError::Full), Ok(1)]);
+    assert_eq!(first.await.unwrap(), [Ok(0)]);
+}
+
+#[tokio::test]
+async fn a_failure_is_told_to_those_who_wait_for_its_keys_and_to_nobody_else() {
+    let lab = Lab::new(LIMITS, slots(1, 1, 2));
+    let first = lab.submit("f1 a1");
+    lab.until_idle().await;
+    let rest = lab.submit("f2 a2 b1");
+    lab.until_idle().await;
+    lab.go.add_permits(2);
+    let failed = Err(BatchError::Failed("f"));
+    let not_started = Err(BatchError::NotStarted("f"));
+    assert_eq!(first.await.unwrap(), [failed.clone(), failed]);
+    assert_eq!(rest.await.unwrap(), [not_started.clone(), not_started, Ok(1)]);
+}
+
+#[tokio::test]
+async fn an_item_that_comes_back_is_alone_with_those_of_its_key_and_holds_up_no_other() {
+    let lab = Lab::new(LIMITS, slots(1, 1, 9));
+    let held = lab.submit("h1 h2");
+    let beside = lab.submit("a1");
+    lab.until_idle().await;
+    lab.go.add_permits(1);
+    assert_eq!(beside.await.unwrap(), [Ok(1)]);
+    lab.until_idle().await;
+    let later = lab.submit("h3 a2");
+    lab.go.add_permits(1);
+    lab.until_idle().await;
+    // The key is busy until those that came back are answered. The only slot is free for others.
+    assert_eq!(lab.begun(), ["h1 h2 a1", "alone h1 h2", "a2"]);
+    lab.go_alone.add_permits(2);
+    lab.go.add_permits(1);
+    assert_eq!(held.await.unwrap(), [Ok(101), Ok(102)]);
+    assert_eq!(later.await.unwrap(), [Ok(103), Ok(2)]);
+    lab.until_idle().await;
+    assert_eq!((lab.batcher.waiting(), lab.batcher.leaders()), (0, 0));
+}
+
+#[tokio::test]
+async fn what_fails_alone_is_told_to_its_key() {
+    let lab = Lab::new(LIMITS, slots(1, 1, 9));
+    let held = lab.submit("h1 a1");
+    lab.go.add_permits(1);
+    lab.until_idle().await;
+    let later = lab.submit("h2");
+    lab.go_alone.close();
+    assert_eq!(held.await.unwrap(), [Err(BatchError::Failed("closed")), Ok(1)]);
+    assert_eq!(later.await.unwrap(), [Err(BatchError::NotStarted("closed"))]);
+}
+
+#[tokio::test]
+async fn an_item_that_comes_back_twice_is_a_defect_of_the_work() {
+    let lab = Lab::new(LIMITS, slots(1, 1, 9));
+    lab.go.add_permits(9);
+    lab.go_alone.add_permits(9);
+    assert_eq!(lab.submit("H1 a1").await.unwrap(), [Err(BatchError::Interrupted), Ok(1)]);
+    assert_eq!(lab.submit("a2").await.unwrap(), [Ok(2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_that_came_back_have_slots_of_their_own_and_a_second_to_get_one() {
+    for (slots, expected) in
+        [(slots(1, 1, 1), [Ok(101), Err(BatchError::NoSlot)]), (slots(1, 2, 1), [Ok(101), Ok(102)])]
+    {
+        let batcher = Batcher::keyed(LIMITS, slots, |items: Vec<(char, u32)>, turn| async move {
+            if turn == Turn::Alone {
+                sleep(SLOT_PATIENCE * 11 / 10).await;
+            }
+            let answer = |(_, item)| match turn {
+                Turn::Shared => Answer::Alone(item),
+                Turn::Alone => Answer::Done(item + 100),
+            };
+            Ok::<_, &str>(items.into_iter().map(answer).collect())
+        });
+        let both = tokio::join!(batcher.submit_to('a', 1), batcher.submit_to('b', 2));
+        assert_eq!([both.0, both.1], expected);
+        assert_eq!(batcher.submit_to('b', 3).await, Ok(103));
+    }
+}
+
+/// Below the limit, at it, and beyond: it counts from the submission, however long an earlier batch of the key took.
+#[tokio::test(start_paused = true)]
+async fn items_that_wait_a_second_for_a_slot_are_refused_and_later_ones_are_not() {
+    for (busy_for, expected) in [
+        (SLOT_PATIENCE * 8 / 10, Ok(2)),
+        (SLOT_PATIENCE * 11 / 10, Err(BatchError::NoSlot)),
+        (SLOT_PATIENCE * 3, Err(BatchError::NoSlot)),
+    ] {
+        let batcher =
+            Batcher::keyed(LIMITS, slots(1, 1, 9), move |items: Vec<(char, u32)>, _| async move {
+                if items[0].0 == 'z' {
+                    sleep(busy_for).await;
+                }
+                Ok::<_, &str>(items.into_iter().map(|(_, item)| Answer::Done(item)).collect())
+            });
+        let begun = Instant::now();
+        let first = batcher.submit_to('z', 1);
+        let later = async {
+            tokio::task::yield_now().await;
+            (batcher.submit_to('a', 2).await, begun.elapsed())
+        };
+        let (first, (later, waited)) = tokio::join!(first, later);
+        assert_eq!((first, later), (Ok(1), expected), "{busy_for:?}");
+        assert!(waited <= SLOT_PATIENCE * 11 / 10, "{waited:?}");
+        assert_eq!((batcher.submit_to('a', 7).await, batcher.waiting()), (Ok(7), 0));
+    }
+}
+
+#[test]
+fn a_runtime_that_stops_leaves_nobody_waiting_for_items_that_came_back() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let (callers, leaders) = (runtime(), runtime());
+    let lab = leaders.block_on(async { Lab::new(LIMITS, slots(1, 1, 9)) });
+    lab.go.add_permits(1);
+    let submit = |item| {
+        let batcher = lab.batcher.clone();
+        callers.spawn(async move { batcher.submit_to('h', item).await })
+    };
+    let first = submit(1);
+    callers.block_on(lab.until_idle());
+    leaders.block_on(lab.until_idle());
+    assert_eq!(lab.begun(), ["h1", "alone h1"]);
+    let second = submit(2);
+    callers.block_on(lab.until_idle());
+    drop(leaders);
+    for caller in [first, second] {
+        let told = callers.block_on(caller).unwrap();
+        assert_eq!(told, Err(BatchError::Interrupted));
+    }
+    assert_eq!((lab.batcher.leaders(), lab.batcher.waiting()), (0, 0));
+}
+
+/// A batcher for as many keys as there are vouchers does not remember all that it ever had.
+#[tokio::test]
+async fn keys_that_have_nothing_to_do_are_forgotten() {
+    let batcher = Batcher::keyed(LIMITS, slots(1, 1, 9), async |items: Vec<(u32, u32)>, _| {
+        Ok::<_, ()>(items.into_iter().map(|(_, item)| Answer::Done(item)).collect())
+    });
+    for key in 0..3_000 {
+        assert_eq!(batcher.submit_to(key, key).await, Ok(key));
+    }
+    tokio::task::yield_now().await;
+    assert!(batcher.keys() <= 1_025, "{}", batcher.keys());
+}
