@@ -188,10 +188,12 @@ impl Testbed {
         let minter = Tokens::new(secret.as_bytes(), Arc::new(SystemClock));
         let minted = mint(&database, &minter, None, (buyers + arrivals) as u32).await?;
         let (crowd, passers_by) = minted.split_at(buyers as usize);
+        let (crowd, others) = crowd.split_at(crowd.len() / 2);
         for (name, text) in [
             ("buy.lua", sales::BUY_LUA.to_owned()),
             ("arrivals.js", overload::ARRIVALS_JS.to_owned()),
-            ("tokens.csv", csv(crowd)),
+            (sales::BUYERS, csv(crowd)),
+            (sales::OTHERS, csv(others)),
             ("arrivals.csv", csv(passers_by)),
         ] {
             std::fs::write(directory.path().join(name), text)?;
@@ -248,18 +250,30 @@ impl Testbed {
             let clients = [(8, "8 clients"), (1, "1 client"), (32, "32 clients")];
             for (clients, words) in clients.into_iter().take(if args.quick { 1 } else { 3 }) {
                 let name = &format!("hot row, {words}");
-                told.row(name, "pgbench", self.pgbench(postgresql::HOT_ROW, clients)).await?;
+                let rate = self.pgbench(postgresql::ONE_ORDER, 1, clients);
+                told.row(name, "pgbench", rate).await?;
+            }
+            for rows in [64, 1_000] {
+                let name = &format!("{rows} rows, 32 clients");
+                let rate = self.pgbench(postgresql::ONE_ORDER, rows, 32);
+                told.row(name, "pgbench", rate).await?;
             }
             for clients in [2, 4] {
                 let name = &format!("batches, {clients} clients");
-                told.row(name, "pgbench", self.pgbench(postgresql::BATCH, clients)).await?;
+                told.row(name, "pgbench", self.pgbench(postgresql::BATCH, 1, clients)).await?;
             }
             for strategy in Strategy::ALL.into_iter().filter(|it| !args.quick || *it == main) {
                 let name = strategy.as_str();
                 told.row(name, "wrk", self.orders(name, strategy, 1, connections)).await?;
             }
-            let name = &format!("{main}, 64 vouchers");
-            told.row(name, "wrk", self.orders(name, main, 64, connections)).await?;
+            for vouchers in [64, 1_000] {
+                let name = &format!("{main}, {vouchers} vouchers");
+                told.row(name, "wrk", self.orders(name, main, vouchers, connections)).await?;
+            }
+            let name = &format!("{main}, 64 vouchers beside a hot one");
+            told.row(name, "wrk", self.beside_hot(name, main, 64)).await?;
+            let name = &format!("{main}, a lone buyer");
+            told.row(name, "wrk", self.orders(name, main, 1, 1)).await?;
             let name = &format!("{main}, 1000 connections");
             told.row(name, "wrk", self.orders(name, main, 1, 1_000)).await?;
         }

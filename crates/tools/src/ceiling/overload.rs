@@ -18,7 +18,7 @@ use super::Testbed;
 use super::cpu::most_memory_mb;
 use super::programs::{GRACE, output_of};
 use super::results::{Readings, quantile};
-use super::sales::STOCK;
+use super::sales::{BUYERS, STOCK};
 
 /// The crowd's connections: fifteen times as many as the peak is measured with.
 const CROWD: usize = 4_000;
@@ -87,7 +87,8 @@ impl Testbed {
             sleep(self.duration).await;
             let from = now_ms();
             let words = ["detail", "patient"];
-            let crowd = self.wrk(&node, &on_sale.path, connections, self.duration * 3, &words);
+            let crowd =
+                self.wrk(&node, (BUYERS, &on_sale.path), connections, self.duration * 3, &words);
             anyhow::Ok((crowd.await?, from, now_ms()))
         };
         let ended = output_of(k6, lasting(self.duration) + GRACE);

@@ -17,7 +17,8 @@ use super::results::Readings;
 /// A statement for pgbench, and the orders that it places.
 pub(super) type Statement = (&'static str, u64);
 /// One order a transaction.
-pub(super) const HOT_ROW: Statement = (include_str!("../../../../loadtest/pgbench/hot_row.sql"), 1);
+pub(super) const ONE_ORDER: Statement =
+    (include_str!("../../../../loadtest/pgbench/hot_row.sql"), 1);
 /// As many as 256 buyers bring about, less those who are answered; by the call that the server makes.
 pub(super) const BATCH: Statement = (include_str!("../../../../loadtest/pgbench/batch.sql"), 100);
 
@@ -48,23 +49,26 @@ impl Testbed {
         self.execute("drop schema if exists seckill_ceiling cascade").await
     }
 
-    /// Orders a second.
+    /// Orders a second, of so many vouchers in random order.
     pub(super) async fn pgbench(
         &self,
         (statement, orders): Statement,
+        vouchers: u32,
         clients: u32,
     ) -> anyhow::Result<Readings> {
-        self.execute(
+        self.execute(&format!(
             "truncate seckill_ceiling.orders, seckill_ceiling.seckill_vouchers;
              insert into seckill_ceiling.seckill_vouchers
                (voucher_id, initial_stock, stock, begin_time, end_time)
-             values (1, 2000000000, 2000000000, now(), now() + interval '1 day');
-             analyze seckill_ceiling.seckill_vouchers",
-        )
+             select id, 2000000000, 2000000000, now(), now() + interval '1 day'
+             from generate_series(1, {vouchers}) id;
+             analyze seckill_ceiling.seckill_vouchers"
+        ))
         .await?;
         settle(&self.database).await;
         let file = self.directory.path().join("pgbench.sql");
-        std::fs::write(&file, statement)?;
+        let any = format!("\\set voucher random(1, {vouchers})\n{statement}");
+        std::fs::write(&file, if vouchers > 1 { &any } else { statement })?;
         let (url, password) = without_password(&self.stores.database_url)?;
         let mut command = Command::new(&self.programs.pgbench);
         command

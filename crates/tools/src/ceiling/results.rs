@@ -51,7 +51,7 @@ pub(super) struct Share {
 }
 
 /// Rates: of which row, of which ceiling, how many of the ceiling's calls make one, and the floor.
-const SHARES: [(&str, &str, f64, Wanted); 12] = [
+const SHARES: [(&str, &str, f64, Wanted); 15] = [
     ("locked", "hot row, 8 clients", 1.0, AtLeast(0.65)),
     ("group-commit", "hot row, 8 clients", 1.0, AtLeast(5.2)),
     ("group-commit-unlocked", "hot row, 8 clients", 1.0, AtLeast(7.0)),
@@ -61,6 +61,9 @@ const SHARES: [(&str, &str, f64, Wanted); 12] = [
     ("group-commit", "batches, best", 1.0, Nothing),
     ("group-commit-unlocked", "batches, best", 1.0, Nothing),
     ("group-commit, 64 vouchers", "group-commit", 1.0, AtLeast(0.45)),
+    ("group-commit, 64 vouchers", "64 rows, 32 clients", 1.0, AtLeast(0.9)),
+    ("group-commit, 1000 vouchers", "1000 rows, 32 clients", 1.0, AtLeast(0.65)),
+    ("group-commit, a lone buyer", "hot row, 1 client", 1.0, AtLeast(0.4)),
     ("group-commit, overload", "group-commit", 1.0, AtLeast(0.7)),
     ("group-commit, sold out", DO_NOTHING, 1.0, AtLeast(0.5)),
     // Redis spends as long on a release.
@@ -70,9 +73,14 @@ const SHARES: [(&str, &str, f64, Wanted); 12] = [
 /// The row whose answer costs what every answer costs, and does nothing.
 pub(super) const DO_NOTHING: &str = "do-nothing handler";
 
-/// Processor time of the server for one order, or answer, of which row, as a multiple of a do-nothing answer's.
-const COSTS: [(&str, Wanted); 2] =
-    [("group-commit", Below(2.9)), ("group-commit, sold out", Below(1.6))];
+/// What an order or an answer of one row costs, as a multiple of another row's: processor time of the server, and waiting.
+const COSTS: [(&str, &str, (&str, &str), Wanted); 3] = [
+    ("group-commit", DO_NOTHING, CPU, Below(2.9)),
+    ("group-commit, sold out", DO_NOTHING, CPU, Below(1.6)),
+    ("group-commit, 64 vouchers beside a hot one", "group-commit, 64 vouchers", P99, Below(2.0)),
+];
+const CPU: (&str, &str) = ("cpu_us_server", "CPU of the server");
+const P99: (&str, &str) = ("p99_ms", "p99");
 
 /// Other figures that tell something.
 const OTHERS: [(&str, &str, Wanted); 8] = [
@@ -134,10 +142,9 @@ impl Results {
 
     /// Every share, taken within each round, and every other figure of those rows that were measured.
     pub(super) fn shares(&self) -> Vec<Share> {
-        let costs = COSTS.iter().filter_map(|(row, wanted)| {
-            let rounds = self.quotients((row, DO_NOTHING), "cpu_us_server")?;
-            let what = format!("{row} / {DO_NOTHING}, CPU of the server");
-            self.share(row, what, rounds, *wanted)
+        let costs = COSTS.iter().filter_map(|(row, below, (figure, words), wanted)| {
+            let rounds = self.quotients((row, below), figure)?;
+            self.share(row, format!("{row} / {below}, {words}"), rounds, *wanted)
         });
         let rates = SHARES.iter().filter_map(|(above, below, calls, wanted)| {
             let rounds = self.quotients((above, below), "per_s")?;

@@ -21,6 +21,10 @@ use report::machine::cores;
 
 /// What wrk sends.
 pub(super) const BUY_LUA: &str = include_str!("../../../../loadtest/wrk/buy.lua");
+/// Those who buy, with their tokens.
+pub(super) const BUYERS: &str = "tokens.csv";
+/// Those who buy beside them.
+pub(super) const OTHERS: &str = "others.csv";
 /// Never sold out.
 pub(super) const STOCK: i32 = 100_000_000;
 /// Before each measurement: memory, plans and connections are new.
@@ -100,6 +104,33 @@ impl Testbed {
         Ok(figures)
     }
 
+    /// Confirmed orders a second of so many vouchers, by a quarter of the connections, while the others buy one more.
+    pub(super) async fn beside_hot(
+        &mut self,
+        name: &str,
+        strategy: Strategy,
+        vouchers: usize,
+    ) -> anyhow::Result<Readings> {
+        let node = self.start(strategy).await?;
+        let warm = self.put_on_sale(name, vouchers, STOCK).await?;
+        let cool = self.put_on_sale(name, vouchers, STOCK).await?;
+        let hot = self.put_on_sale(name, 1, STOCK).await?;
+        let few = (self.connections / 4).max(1);
+        let many = self.connections - few;
+        self.wrk(&node, (BUYERS, &warm.path), few, WARM_UP, &[]).await?;
+        settle(&self.database).await;
+        let (answers, beside) = tokio::try_join!(
+            self.wrk(&node, (BUYERS, &cool.path), few, self.duration, &[]),
+            self.wrk(&node, (OTHERS, &hot.path), many, self.duration, &[]),
+        )?;
+        node.stop().await?;
+        self.check_books(name, &answers, 0, &cool.ids, few).await?;
+        self.check_books(name, &beside, 0, &hot.ids, many).await?;
+        let mut figures = answers.figures("below_400");
+        figures.insert("hot_per_s", beside.figures("below_400")["per_s"]);
+        Ok(figures)
+    }
+
     /// How many were taken from the stock.
     pub(super) async fn taken(&self, ids: &[VoucherId]) -> anyhow::Result<u64> {
         let taken: i64 = sqlx::query_scalar(
@@ -115,7 +146,7 @@ impl Testbed {
     pub(super) async fn sold_out(&mut self, name: &str) -> anyhow::Result<Readings> {
         let node = self.start(Strategy::default()).await?;
         let on_sale = self.put_on_sale(name, 1, 1).await?;
-        let answers = self.wrk(&node, &on_sale.path, 2, WARM_UP, &["detail"]).await?;
+        let answers = self.wrk(&node, (BUYERS, &on_sale.path), 2, WARM_UP, &["detail"]).await?;
         let [sold, refused] = ["status_201", "status_409"].map(|status| answers.count(status));
         let is_right = sold == 1 && sold + refused == answers.count("requests");
         ensure!(is_right, "one should have been sold, and everybody else refused: {:?}", answers.0);
@@ -143,9 +174,9 @@ impl Testbed {
         connections: usize,
         [wanted, unwanted]: [&str; 2],
     ) -> anyhow::Result<(Answers, Readings)> {
-        let warmed = self.wrk(&node, warm, connections, WARM_UP, &[]).await?;
+        let warmed = self.wrk(&node, (BUYERS, warm), connections, WARM_UP, &[]).await?;
         let before = self.meter.read(Some(&node)).await;
-        let answers = self.wrk(&node, path, connections, self.duration, &[]).await?;
+        let answers = self.wrk(&node, (BUYERS, path), connections, self.duration, &[]).await?;
         let after = self.meter.read(Some(&node)).await;
         let memory = most_memory_mb(&node);
         // It finishes what it has begun.
@@ -184,11 +215,11 @@ impl Testbed {
         Ok(stored)
     }
 
-    /// Lets wrk buy at `path` for a while.
+    /// Lets these buyers buy at this path for a while, by wrk.
     pub(super) async fn wrk(
         &self,
         node: &Node,
-        path: &str,
+        (buyers, path): (&str, &str),
         connections: usize,
         time: Duration,
         words: &[&str],
@@ -202,7 +233,7 @@ impl Testbed {
             .args(["--duration", &time.as_secs().to_string(), "--timeout", PATIENCE, "--script"])
             .arg(file("buy.lua"))
             .args([&format!("http://{}{path}", node.address), "--"])
-            .arg(file("tokens.csv"))
+            .arg(file(buyers))
             .arg(threads)
             .args(words);
         let report = output_of(command, time + GRACE).await?;
