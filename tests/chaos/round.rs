@@ -24,6 +24,9 @@ use testkit::wait::eventually;
 /// Everything sells again within this time after the last fault is over, without a hand.
 pub const SELLS_AGAIN_WITHIN: Duration = Duration::from_secs(15);
 
+/// On sale in each round, beside the one that costs money: a transaction has orders of several.
+const VOUCHERS: usize = 50;
+
 /// How long a slow connection to PostgreSQL takes: longer than a purchase waits for one.
 const SLOW_CONNECTION: Duration = Duration::from_millis(1_500);
 
@@ -294,7 +297,7 @@ async fn hold_orders(database_url: String) {
 
 /// Runs a round. Panics, saying why, where a promise was broken.
 pub async fn run(ground: &mut Ground, machine: &Machine, round: &Round) -> Figures {
-    ground.stage.sale = ground.stage.sale.another(round.strategy).await;
+    ground.stage.sale = ground.stage.sale.another(round.strategy).await.of_vouchers(VOUCHERS).await;
     let mut running = Running::start(ground, machine, round).await;
     let addresses: Vec<SocketAddr> = running.nodes.iter().map(|node| node.address).collect();
     let crowd = Crowd::start(&running.stage.sale, &addresses);

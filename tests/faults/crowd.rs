@@ -79,17 +79,21 @@ impl Crowd {
         let stop = Arc::new(AtomicBool::new(false));
         let mut workers = JoinSet::new();
         for worker in 0..WIDTH {
-            let url = format!("http://{}{}", nodes[worker % nodes.len()], sale.path());
+            let node = nodes[worker % nodes.len()];
+            let paths = sale.paths().into_iter().map(|path| format!("http://{node}{path}"));
+            let urls: Vec<String> = paths.collect();
             let tokens = sale.tokens_for(worker);
             let (client, answers, stop) = (sale.client.clone(), answers.clone(), stop.clone());
             workers.spawn(async move {
                 for (buyer, token) in tokens {
+                    // Buyers of one worker are WIDTH apart.
+                    let url = &urls[buyer as usize / WIDTH % urls.len()];
                     loop {
                         if stop.load(Ordering::Relaxed) {
                             return;
                         }
                         let sent = Instant::now();
-                        let what = read(client.post(&url).bearer_auth(&token).send().await).await;
+                        let what = read(client.post(url).bearer_auth(&token).send().await).await;
                         let served = matches!(what, What::Ordered(_) | What::AlreadyBought(_));
                         let took = sent.elapsed();
                         answers.lock().unwrap().push(Answer { worker, buyer, sent, took, what });

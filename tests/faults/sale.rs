@@ -27,10 +27,12 @@ pub const USERS_A_STATEMENT: u32 = 5_000;
 /// How long a client waits. A client that is not answered by then was left hanging.
 pub const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// One voucher on sale, with nobody selling yet.
+/// One voucher on sale, or several, with nobody selling yet.
 pub struct Sale {
     pub pool: PgPool,
     pub voucher: VoucherId,
+    /// On sale, too: of these and the first each buyer of a crowd wants one, in turn.
+    beside: Vec<VoucherId>,
     pub client: Client,
     pub strategy: Strategy,
     pub database_url: String,
@@ -47,6 +49,10 @@ async fn put_on_sale(pool: &PgPool, stock: i32) -> VoucherId {
     let hour = TimeDelta::hours(1);
     let new = NewVoucher::free("100 for 80", stock, now - hour, now + hour);
     vouchers::create(pool, &new, now).await.unwrap().id
+}
+
+fn path_of(voucher: VoucherId) -> String {
+    format!("/api/vouchers/{voucher}/orders")
 }
 
 impl Sale {
@@ -71,6 +77,7 @@ impl Sale {
         Self {
             pool: pool_of(database_url),
             voucher,
+            beside: Vec::new(),
             // No proxy that the developer's environment may name stands before 127.0.0.1.
             client: Client::builder().no_proxy().timeout(CLIENT_PATIENCE).build().unwrap(),
             strategy,
@@ -88,7 +95,15 @@ impl Sale {
     /// Another sale on the same servers, which can sell out.
     pub async fn another_of(&self, stock: i32) -> Self {
         let voucher = put_on_sale(&self.pool, stock).await;
-        Self { voucher, ..self.at(&self.database_url) }
+        Self { voucher, beside: Vec::new(), ..self.at(&self.database_url) }
+    }
+
+    /// The same sale with so many vouchers.
+    pub async fn of_vouchers(mut self, count: usize) -> Self {
+        while 1 + self.beside.len() < count {
+            self.beside.push(put_on_sale(&self.pool, USERS.cast_signed()).await);
+        }
+        self
     }
 
     /// The same sale as another database server knows it.
@@ -96,6 +111,7 @@ impl Sale {
         Self {
             pool: pool_of(database_url),
             voucher: self.voucher,
+            beside: self.beside.clone(),
             client: self.client.clone(),
             strategy: self.strategy,
             database_url: database_url.to_owned(),
@@ -138,7 +154,15 @@ impl Sale {
     }
 
     pub fn path(&self) -> String {
-        format!("/api/vouchers/{}/orders", self.voucher)
+        path_of(self.voucher)
+    }
+
+    /// Where each buyer of a crowd buys, in turn.
+    pub fn paths(&self) -> Vec<String> {
+        std::iter::once(&self.voucher)
+            .chain(&self.beside)
+            .map(|voucher| path_of(*voucher))
+            .collect()
     }
 
     /// One attempt of `buyer` to buy.
@@ -175,9 +199,10 @@ impl Sale {
         assert!(audits.iter().any(|audit| audit.voucher_id == self.voucher), "{audits:?}");
         let broken: Vec<_> = audits.iter().filter(|audit| !audit.holds).collect();
         assert!(broken.is_empty(), "{broken:?}");
+        let vouchers = std::iter::once(&self.voucher).chain(&self.beside);
         let rows: Vec<(i64, i64)> =
-            sqlx::query_as("select id, user_id from orders where voucher_id = $1")
-                .bind(self.voucher.get())
+            sqlx::query_as("select id, user_id from orders where voucher_id = any($1)")
+                .bind(vouchers.map(|voucher| voucher.get()).collect::<Vec<_>>())
                 .fetch_all(&self.pool)
                 .await
                 .unwrap();
