@@ -29,27 +29,35 @@ create function rebuy_pause(cancelled bigint) returns interval
 language sql immutable
 as 'select make_interval(secs => least(3600, 2 ^ least(cancelled - 1, 12)))';
 
--- Places an order of `voucher` for each of `users`, one or many, with the id and the time at the same
+-- Places an order for each of `ids`, of one voucher or of many. Its voucher, its buyer and its time stand at the same
 -- place of the other arrays. All of them are one transaction. Every strategy calls it.
 --
+-- It waits 50 ms for a row that another session holds. A voucher whose row is held for longer is left out: its orders are
+-- `held`, and nothing was done for them. An order that a buyer has already and that is held for longer is as it was
+-- committed.
+--
+-- `only_voucher` is null where the orders may be of several vouchers. `sell` names its one: on Citus each statement
+-- must, to run on the worker that has it.
+--
 -- It returns a row for each of `ids` that has no new order, and why: `already_bought` (with the id of the
--- live order), `sold_out`, `sale_not_started`, `sale_ended`, `sale_paused`, `voucher_not_found`, or
--- `id_taken` (the id is another order's), or `too_soon` (the buyer has cancelled an order of the voucher, and may buy
--- again at `until`). For each order of a voucher that has a price it returns
+-- live order), `sold_out`, `sale_not_started`, `sale_ended`, `sale_paused`, `voucher_not_found`,
+-- `id_taken` (the id is another order's), `too_soon` (the buyer has cancelled an order of the voucher, and may buy
+-- again at `until`), or `held`. For each order of a voucher that has a price it returns
 -- `ordered`, the amount, and until when to pay. Orders of a free voucher are paid at once and not returned,
 -- so that they cost no row of an answer. The buyers who come first in the arrays get the last vouchers.
 --
--- Why it cannot oversell: a call takes from the stock either by one update that requires `stock >= n`,
--- or, in the exact case, by no more than the stock that it read after it had locked the row. Both keep
--- the row locked until the commit, so every other call for this voucher waits, and then sees what was
--- committed. If the orders cannot be written, what was taken is rolled back with them.
+-- Why it cannot oversell: it locks the rows of its vouchers, and then reads their stock. It places no more orders of a
+-- voucher than that, and the rows stay locked until the commit: every other call for one of these vouchers waits, and
+-- then sees what was committed. Orders and stock are written by one transaction.
 --
--- Why it cannot sell twice: `orders_one_live_per_user`. A second live order of a buyer is an error in the
--- usual case, which takes back the whole of it. In the exact case the call looks for live orders by a
--- statement that begins after the row is locked: nobody else writes orders of this voucher then, so it
--- misses none.
+-- Why it cannot sell twice: `orders_one_live_per_user`. The usual case does not look for live orders, because nobody
+-- has one. A second live order of a buyer is an error there, which takes back everything, and the call judges each order
+-- by itself. It looks for live orders by a statement that begins after the rows are locked: nobody else writes
+-- orders of these vouchers then, so it misses none.
 --
--- Why it sells at no other time: the clock is read after the row is locked. A call that waited for the
+-- Why it never stands in the way of another call for good: each locks its vouchers' rows in the order of their ids.
+--
+-- Why it sells at no other time: the clock is read after the rows are locked. A call that waited for a
 -- row past the end of the sale, or for its pause, places nothing. So a server that locks the row then and
 -- finds an order missing knows that the order will never come (src/purchase/owners.rs).
 --
@@ -57,133 +65,198 @@ as 'select make_interval(secs => least(3600, 2 ^ least(cancelled - 1, 12)))';
 -- no order twice and counts those of the first call as placed, also where they were cancelled meanwhile.
 -- When Redis loses the counter of ids, two processes may draw one id for the same user: `created_at` then
 -- tells the two orders apart.
+--
+-- The look-ups are scalar subqueries, or have a `limit`: each goes by an index, whatever the size of the table was
+-- when the plan was made. What the locked rows say is kept in arrays, sorted by voucher, where `width_bucket` finds a
+-- voucher's place: a join could be planned as a loop over all pairs.
+create function sell_many(
+    only_voucher bigint, vouchers bigint[], ids bigint[], users bigint[], times timestamptz[]
+)
+returns table (
+    of_voucher bigint, order_id bigint, reason text, earlier_id bigint, to_pay bigint, until timestamptz
+)
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '50ms'
+as $$
+declare
+    sales bigint[];
+    stocks integer[];
+    prices bigint[];
+    pay_withins integer[];
+    begins timestamptz[];
+    ends timestamptz[];
+    pauses boolean[];
+    judged_at timestamptz;
+    -- What became of each order; null where it is to be placed, and where all are.
+    answers text[];
+    sold bigint[];
+    counts bigint[];
+    leaves_out_held boolean := false;
+    judges_each boolean := false;
+begin
+loop
+begin
+    sales := null;
+    if leaves_out_held then
+        select array_agg(s.voucher_id), array_agg(stock), array_agg(price), array_agg(pay_within_s),
+               array_agg(begin_time), array_agg(end_time), array_agg(paused)
+        into sales, stocks, prices, pay_withins, begins, ends, pauses
+        from (select * from seckill_vouchers where voucher_id = any (vouchers)
+              order by voucher_id for no key update skip locked) s;
+    else
+        select array_agg(s.voucher_id), array_agg(stock), array_agg(price), array_agg(pay_within_s),
+               array_agg(begin_time), array_agg(end_time), array_agg(paused)
+        into sales, stocks, prices, pay_withins, begins, ends, pauses
+        from (select * from seckill_vouchers
+              where voucher_id = any (vouchers) and (only_voucher is null or voucher_id = only_voucher)
+              order by voucher_id for no key update) s;
+    end if;
+    sales := coalesce(sales, '{}');
+    judged_at := sale_time();
+
+    -- The usual case: there is enough for all, the sales are on, and nobody buys again too soon.
+    judges_each := judges_each or leaves_out_held or exists (
+        select from (
+            select wanted, case when sales[width_bucket(v, sales)] = v then width_bucket(v, sales) end as k
+            from (select v, count(*) as wanted from unnest(vouchers) v group by v) asked
+        ) asked
+        where (stocks[k] >= wanted and not pauses[k] and judged_at >= begins[k] and judged_at < ends[k]) is not true
+    ) or exists (
+        select from unnest(vouchers, users) buyer (v, u)
+        where (select max(o.cancelled_at) + rebuy_pause(count(*)) > judged_at from orders o
+               where o.voucher_id = buyer.v and (only_voucher is null or o.voucher_id = only_voucher)
+                 and o.user_id = buyer.u and o.cancelled_by = 1)
+    );
+    answers := '{}';
+    if judges_each then
+        answers := array(
+            with asked as (
+                select buyer.*, case when sales[width_bucket(v, sales)] = v then width_bucket(v, sales) end as k,
+                       (select live.id from orders live
+                        where live.voucher_id = buyer.v and (only_voucher is null or live.voucher_id = only_voucher)
+                          and live.user_id = buyer.u and live.status in (1, 2, 3, 5)) as earlier,
+                       (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
+                        where o.voucher_id = buyer.v and (only_voucher is null or o.voucher_id = only_voucher)
+                          and o.user_id = buyer.u and o.cancelled_by = 1) as again,
+                       -- True where an earlier call of the same purchase placed the order; false where another
+                       -- purchase has the id; null where nobody has it.
+                       (select (same_id.user_id, same_id.created_at) = (buyer.u, buyer.at) from orders same_id
+                        where same_id.id = buyer.id and same_id.voucher_id = buyer.v
+                          and (only_voucher is null or same_id.voucher_id = only_voucher)) as is_this_purchase
+                from unnest(vouchers, ids, users, times) with ordinality as buyer (v, id, u, at, place)
+            ), answered as (
+                select asked.*,
+                       case
+                           when k is null and leaves_out_held and exists (
+                               select from seckill_vouchers s where s.voucher_id = v) then 'held'
+                           when is_this_purchase then 'ordered'
+                           when earlier is not null then 'already_bought'
+                           when k is null then 'voucher_not_found'
+                           when judged_at < begins[k] then 'sale_not_started'
+                           when judged_at >= ends[k] then 'sale_ended'
+                           when is_this_purchase = false then 'id_taken'
+                           when pauses[k] then 'sale_paused'
+                           when again > judged_at and stocks[k] > 0 then 'too_soon'
+                           when again > judged_at then 'sold_out'
+                       end as answer
+                from asked
+            ), first_of_each_buyer as (
+                select answered.*, row_number() over (partition by v, u, answer order by place) = 1 as is_first
+                from answered
+            )
+            select case
+                       when answer is not null then answer
+                       when not is_first then 'already_bought'
+                       when row_number() over (partition by v, answer, is_first order by place) > stocks[k] then 'sold_out'
+                   end
+            from first_of_each_buyer order by place);
+    end if;
+
+    insert into orders (id, user_id, voucher_id, status, amount, pay_by, created_at, paid_at, updated_at)
+    select id, u, coalesce(only_voucher, v), case when prices[k] = 0 then 2 else 1 end, prices[k],
+           case when prices[k] > 0 then judged_at + make_interval(secs => pay_withins[k]) end,
+           at, case when prices[k] = 0 then at end, at
+    from (
+        select buyer.*, width_bucket(v, sales) as k
+        from unnest(vouchers, ids, users, times, answers) as buyer (v, id, u, at, answer)
+    ) buyer
+    where answer is null;
+
+    if cardinality(sales) = 1 and not judges_each then
+        update seckill_vouchers s set stock = s.stock - cardinality(ids) where s.voucher_id = sales[1];
+    else
+        select array_agg(v order by v), array_agg(count order by v) into sold, counts
+        from (select v, count(*) from unnest(vouchers, answers) buyer (v, answer) where answer is null group by v) placed;
+        update seckill_vouchers s set stock = s.stock - counts[width_bucket(s.voucher_id, sold)]
+        where s.voucher_id = any (sold) and (only_voucher is null or s.voucher_id = only_voucher);
+    end if;
+
+    -- Of a usual call for free vouchers there is nothing to tell.
+    if judges_each or 0 < any (prices) then
+        return query
+        select buyer.v, buyer.id,
+               -- Of two orders of one buyer that came together, the first was refused.
+               case when buyer.answer = 'already_bought' and live.id is null then 'sold_out'
+                    else coalesce(buyer.answer, 'ordered') end,
+               live.id, own.amount, coalesce(own.pay_by, again.at)
+        from unnest(vouchers, ids, users, answers) as buyer (v, id, u, answer)
+        left join lateral (
+            select o.id from orders o
+            where buyer.answer = 'already_bought' and o.voucher_id = buyer.v
+              and (only_voucher is null or o.voucher_id = only_voucher)
+              and o.user_id = buyer.u and o.status in (1, 2, 3, 5)
+            limit 1
+        ) live on true
+        left join lateral (
+            select o.amount, o.pay_by from orders o
+            where coalesce(buyer.answer, 'ordered') = 'ordered' and o.id = buyer.id and o.voucher_id = buyer.v
+              and (only_voucher is null or o.voucher_id = only_voucher)
+            limit 1
+        ) own on true
+        left join lateral (
+            select max(o.cancelled_at) + rebuy_pause(count(*)) as at from orders o
+            where buyer.answer = 'too_soon' and o.voucher_id = buyer.v
+              and (only_voucher is null or o.voucher_id = only_voucher)
+              and o.user_id = buyer.u and o.cancelled_by = 1
+        ) again on true
+        where coalesce(buyer.answer, 'ordered') <> 'ordered' or own.pay_by is not null;
+    end if;
+    return;
+exception
+    -- Each takes back what this attempt did, and lets go of the rows.
+    when unique_violation then
+        if judges_each then
+            raise;
+        end if;
+        judges_each := true;
+    when lock_not_available then
+        if sales is null then
+            leaves_out_held := true;
+        elsif judges_each then
+            raise;
+        else
+            -- An order is held, and not the row of a sale.
+            judges_each := true;
+        end if;
+end;
+end loop;
+end
+$$;
+
+-- The same for orders of one voucher, whose row it waits for, as long as a buyer waits: none of them is `held`.
 create function sell(voucher bigint, ids bigint[], users bigint[], times timestamptz[])
-returns table (order_id bigint, reason text, earlier_id bigint, to_pay bigint, until timestamptz)
+returns table (
+    of_voucher bigint, order_id bigint, reason text, earlier_id bigint, to_pay bigint, until timestamptz
+)
 language plpgsql
 set enable_seqscan = off
 set lock_timeout = '600ms'
 as $$
-declare
-    sale record;
-    judged_at timestamptz;
-    due timestamptz;
-    available integer;
-    placed integer;
-    took_stock boolean := false;
 begin
-    -- The usual case: there is enough for all, nobody has a live order, and the sale is on.
-    begin
-        update seckill_vouchers set stock = stock - cardinality(ids)
-        where voucher_id = voucher and stock >= cardinality(ids) and not paused
-        returning begin_time, end_time, price, pay_within_s into sale;
-        if found then
-            took_stock := true;
-            -- Another session may hold the order that a buyer has already. The batch does not wait for it: the exact
-            -- case finds the order as it was committed.
-            perform set_config('lock_timeout', '50ms', true);
-            judged_at := sale_time();
-            if judged_at < sale.begin_time or judged_at >= sale.end_time
-               or exists (select from orders o
-                          where o.voucher_id = voucher and o.user_id = any (users) and o.cancelled_by = 1
-                          group by o.user_id
-                          having max(o.cancelled_at) + rebuy_pause(count(*)) > judged_at) then
-                raise sqlstate 'SK001'; -- takes the update back
-            end if;
-            if sale.price = 0 then
-                insert into orders (id, user_id, voucher_id, status, created_at, paid_at, updated_at)
-                select id, user_id, voucher, 2, at, at, at
-                from unnest(ids, users, times) as buyer (id, user_id, at);
-                return;
-            end if;
-            due := judged_at + make_interval(secs => sale.pay_within_s);
-            insert into orders (id, user_id, voucher_id, status, amount, pay_by, created_at, updated_at)
-            select id, user_id, voucher, 1, sale.price, due, at, at
-            from unnest(ids, users, times) as buyer (id, user_id, at);
-            return query select id, 'ordered', null::bigint, sale.price, due from unnest(ids) id;
-            return;
-        end if;
-    exception
-        when unique_violation or sqlstate 'SK001' then null; -- which takes the update back, too
-        when lock_not_available then
-            -- The row of the sale is held: nobody can buy.
-            if not took_stock then
-                raise;
-            end if;
-    end;
-
-    -- The exact case: somebody has a live order or buys again too soon, there is not enough for all, or the sale is
-    -- not on. An error from here on is the caller's. `sale.stock` is null where there is no such voucher.
-    select stock, begin_time, end_time, price, pay_within_s, paused into sale
-    from seckill_vouchers where voucher_id = voucher
-    for no key update;
-    judged_at := sale_time();
-    due := case when sale.price > 0 then judged_at + make_interval(secs => sale.pay_within_s) end;
-    available := case
-        when judged_at >= sale.begin_time and judged_at < sale.end_time and not sale.paused
-        then sale.stock
-        else 0
-    end;
-
-    -- The look-ups are scalar subqueries: each goes by an index, whatever the size of the table was
-    -- when the plan was made.
-    insert into orders
-        (id, user_id, voucher_id, status, amount, pay_by, created_at, paid_at, updated_at)
-    select id, user_id, voucher, case when due is null then 2 else 1 end, sale.price, due,
-           at, case when due is null then at end, at
-    from (
-        select distinct on (user_id) *
-        from unnest(ids, users, times) with ordinality as buyer (id, user_id, at, place)
-        where (select earlier.id from orders earlier
-               where earlier.voucher_id = voucher and earlier.user_id = buyer.user_id
-                 and earlier.status in (1, 2, 3, 5)) is null
-          and (select same_id.user_id from orders same_id
-               where same_id.id = buyer.id and same_id.voucher_id = voucher) is null
-          and (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
-               where o.voucher_id = voucher and o.user_id = buyer.user_id and o.cancelled_by = 1
-              ) > judged_at is not true
-        order by user_id, place
-    ) first_of_each_user
-    order by place
-    limit available;
-    get diagnostics placed = row_count;
-
-    update seckill_vouchers set stock = stock - placed where voucher_id = voucher and placed > 0;
-
+    perform from seckill_vouchers where voucher_id = voucher for no key update;
     return query
-    select id,
-           case
-               when is_this_purchase then 'ordered'
-               when earlier is not null then 'already_bought'
-               when sale.stock is null then 'voucher_not_found'
-               when judged_at < sale.begin_time then 'sale_not_started'
-               when judged_at >= sale.end_time then 'sale_ended'
-               when is_this_purchase = false then 'id_taken'
-               when sale.paused then 'sale_paused'
-               when again > judged_at and available > 0 then 'too_soon'
-               else 'sold_out'
-           end,
-           case when is_this_purchase then null else earlier end,
-           case when is_this_purchase then own_amount end,
-           case when is_this_purchase then own_pay_by else again end
-    from (
-        select buyer.id,
-               (select own.id from orders own
-                where own.voucher_id = voucher and own.user_id = buyer.user_id
-                  and own.status in (1, 2, 3, 5)) as earlier,
-               -- True where this call, or an earlier one of the same purchase, placed the order; false where
-               -- another purchase has the id; null where nobody has it.
-               (select (same_id.user_id, same_id.created_at) = (buyer.user_id, buyer.at)
-                from orders same_id
-                where same_id.id = buyer.id and same_id.voucher_id = voucher) as is_this_purchase,
-               (select same_id.amount from orders same_id
-                where same_id.id = buyer.id and same_id.voucher_id = voucher) as own_amount,
-               (select same_id.pay_by from orders same_id
-                where same_id.id = buyer.id and same_id.voucher_id = voucher) as own_pay_by,
-               (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
-                where o.voucher_id = voucher and o.user_id = buyer.user_id and o.cancelled_by = 1) as again
-        from unnest(ids, users, times) as buyer (id, user_id, at)
-    ) buyers
-    where is_this_purchase is not true or own_pay_by is not null;
+    select * from sell_many(voucher, array_fill(voucher, array[cardinality(ids)]), ids, users, times);
 end
 $$;
 

@@ -20,8 +20,8 @@ use crate::model::{
     UserId, Voucher, VoucherId,
 };
 use crate::store::{
-    Database, DatabaseClock, Keys, NewOrder, OrderIds, OrderWriter, Placement, StoreError, orders,
-    read_at_start, vouchers,
+    Database, DatabaseClock, Keys, NewOrder, OrderIds, OrderWriter, Placement, StoreError,
+    has_distributed_orders, orders, read_at_start, vouchers,
 };
 use crate::telemetry::{self, SPANS};
 use redisson_lock::connection::Redis;
@@ -73,6 +73,7 @@ impl Purchases {
         let clock = Arc::new(DatabaseClock::new(clock));
         read_at_start(|| vouchers::read_clock(database.pool(), &clock)).await?;
         let lease = Lease::Renewed(options.lease);
+        let is_distributed = read_at_start(|| has_distributed_orders(database.pool())).await?;
         let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
         Ok(Arc::new(Self {
             strategy: options.strategy,
@@ -90,7 +91,11 @@ impl Purchases {
             locks,
             keys,
             order_ids,
-            order_writer: OrderWriter::new(database, options.strategy.writer_limits()),
+            order_writer: OrderWriter::new(
+                database,
+                options.strategy.writer_limits(),
+                is_distributed,
+            ),
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
         }))

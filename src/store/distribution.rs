@@ -7,9 +7,10 @@
 //! of every shard. The list of migrations stays on the coordinator, where the workers can read it: a node
 //! may use any server of Citus as its coordinator.
 
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, PgConnection, PgExecutor, PgPool};
 
 use super::StoreError;
+use super::postgres::in_time;
 
 /// What became of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +93,8 @@ const LEFT_BEHIND: &str = "
     select truncate_local_data_after_distributing_table('vouchers')";
 
 /// The functions that others call where they run: they are on every server.
-const INNER_FUNCTIONS: [&str; 7] = [
+const INNER_FUNCTIONS: [&str; 8] = [
+    "sell_many(bigint, bigint[], bigint[], bigint[], timestamptz[])",
     "sale_time()",
     "rebuy_pause(bigint)",
     "log_step(bigint, bigint, text, smallint, smallint, smallint, bigint, timestamptz)",
@@ -137,6 +139,16 @@ const IS_FUNCTION_DISTRIBUTED: &str = "select exists (
     where classid = 'pg_proc'::regclass and objid = $1::regprocedure
       and (distribution_argument_index is not null or $2))";
 
+/// Whether the orders are distributed over the workers of Citus.
+pub async fn has_distributed_orders(pool: &PgPool) -> Result<bool, StoreError> {
+    let has_citus = "select exists (select from pg_extension where extname = 'citus')";
+    in_time(pool, async |session| {
+        Ok(sqlx::query_scalar(has_citus).fetch_one(&mut *session).await?
+            && is_distributed(session, "orders").await?)
+    })
+    .await
+}
+
 /// Distributes what is not distributed yet, all of it or nothing, and empties what that left behind.
 pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, DistributionError> {
     sqlx::raw_sql("set statement_timeout = 0; set idle_in_transaction_session_timeout = 0")
@@ -156,11 +168,11 @@ pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, D
         .await?;
     let mut has_tables = false;
     let mut has_functions = false;
-    if !is_distributed(&mut transaction, "payments").await? {
+    if !is_distributed(&mut *transaction, "payments").await? {
         sqlx::raw_sql(ONE_PER_TRANSACTION).execute(&mut *transaction).await?;
     }
     for (table, statement) in TABLES {
-        if !is_distributed(&mut transaction, table).await? {
+        if !is_distributed(&mut *transaction, table).await? {
             sqlx::query(statement).execute(&mut *transaction).await?;
             has_tables = true;
         }
@@ -185,8 +197,8 @@ pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, D
     })
 }
 
-async fn is_distributed(connection: &mut PgConnection, table: &str) -> sqlx::Result<bool> {
-    sqlx::query_scalar(IS_DISTRIBUTED).bind(table).fetch_one(connection).await
+async fn is_distributed<'c>(server: impl PgExecutor<'c>, table: &str) -> sqlx::Result<bool> {
+    sqlx::query_scalar(IS_DISTRIBUTED).bind(table).fetch_one(server).await
 }
 
 /// How many workers there are, of a database that is prepared for distributed data.

@@ -37,7 +37,7 @@ pub mod users;
 pub mod vouchers;
 
 pub use database_clock::DatabaseClock;
-pub use distribution::{Distribution, DistributionError};
+pub use distribution::{Distribution, DistributionError, has_distributed_orders};
 pub use durability::DatabaseDurability;
 pub use error::{Service, StoreError};
 pub use keys::Keys;

@@ -1,18 +1,16 @@
-//! The order writer: orders of one voucher that wait together are placed in one transaction.
+//! The order writer: orders that wait together, of one voucher or of many, are placed in one transaction.
 //!
-//! One call of the database's function `sell` (migrations/0002_functions.sql) is one transaction
-//! and one round trip, for one buyer or for many. Each voucher has a batcher of its own. A voucher whose
-//! row is locked delays no other voucher, unless as many rows are locked as batches may be in flight.
+//! One call of the database's function `sell_many` (migrations/0002_functions.sql) is one transaction
+//! and one round trip, for one buyer or for many. A voucher whose row another session holds delays no other: its
+//! orders leave the batch, and wait for the row in a call of their own.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use quick_cache::sync::Cache;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use super::postgres::PURCHASE_CONNECTIONS;
@@ -20,7 +18,7 @@ use super::time_limits::ANSWER_WITHIN;
 use super::{Database, DatabaseSession, Service, StoreError};
 use crate::model::{Due, OrderId, RecentPeak, UserId, VoucherId};
 use crate::telemetry;
-use group_commit::{Batcher, Limits};
+use group_commit::{Answer, Batcher, Limits, Slots, Turn};
 use redisson_lock::timeout::within;
 
 /// Between two calls that ask what became of a batch.
@@ -28,10 +26,10 @@ const RESEND_PAUSE: Duration = Duration::from_millis(50);
 
 /// Batches in flight over all vouchers. More only make the batches smaller: of 64 vouchers on two
 /// cores, 8 or 16 sold a fifth less than 4.
-const MAX_BATCHES_IN_FLIGHT: usize = 4;
+const BATCHES_IN_FLIGHT: NonZero<usize> = NonZero::new(4).unwrap();
 
-/// Vouchers that have a batcher at once. A batcher that the cache evicts is made again when needed.
-const MAX_BATCHERS: usize = 10_000;
+/// Further ones, of vouchers whose rows other sessions hold.
+const HELD_IN_FLIGHT: NonZero<usize> = NonZero::new(2).unwrap();
 
 /// An order to place, of a purchase that began `at` this time.
 #[derive(Debug, Clone, Copy)]
@@ -62,22 +60,20 @@ pub enum Placement {
     TooSoon(DateTime<Utc>),
 }
 
-type OrderBatcher = Batcher<QueuedOrder, Result<Placement, StoreError>, StoreError>;
+type Placed = Result<Placement, StoreError>;
 
-/// Places orders, those of one voucher together.
+/// Places orders, those that wait together in one transaction.
 #[derive(Debug)]
 pub struct OrderWriter {
-    database: Database,
-    limits: Limits,
-    slots: Arc<Semaphore>,
-    batchers: Cache<VoucherId, OrderBatcher>,
+    batcher: Batcher<QueuedOrder, Placed, StoreError, VoucherId>,
     queue: Arc<OrderQueue>,
 }
 
-/// How many orders wait, over all vouchers, and how many did so lately.
+/// How many orders wait, over all vouchers, how many did so lately, and how many transactions are in flight.
 #[derive(Debug)]
 struct OrderQueue {
     depth: AtomicUsize,
+    in_flight: AtomicUsize,
     peak: RecentPeak,
     began: Instant,
 }
@@ -105,19 +101,30 @@ impl Drop for QueuedOrder {
 
 impl OrderWriter {
     /// A writer to `database`. `limits` are those of each voucher: a leader has one transaction in
-    /// flight.
-    pub fn new(database: Database, limits: Limits) -> Self {
-        Self {
-            database,
-            limits,
-            slots: Arc::new(Semaphore::new(MAX_BATCHES_IN_FLIGHT)),
-            batchers: Cache::new(MAX_BATCHERS),
-            queue: Arc::new(OrderQueue {
-                depth: AtomicUsize::new(0),
-                peak: RecentPeak::default(),
-                began: Instant::now(),
-            }),
-        }
+    /// flight. Where the data `is_distributed`, each batch is of one voucher: it runs on the worker that has it.
+    pub fn new(database: Database, limits: Limits, is_distributed: bool) -> Self {
+        let queue = Arc::new(OrderQueue {
+            depth: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
+            peak: RecentPeak::default(),
+            began: Instant::now(),
+        });
+        let slots = Slots {
+            batches: BATCHES_IN_FLIGHT,
+            alone: HELD_IN_FLIGHT,
+            keys: if is_distributed { NonZero::<usize>::MIN } else { NonZero::<usize>::MAX },
+        };
+        let of_all = Arc::clone(&queue);
+        let work = move |queued: Vec<(VoucherId, QueuedOrder)>, turn| {
+            let orders = queued.iter().map(|(voucher, queued)| (*voucher, queued.order)).collect();
+            // The transaction begins: they wait no longer.
+            drop(queued);
+            let for_row =
+                if is_distributed || turn == Turn::Alone { Wait::Long } else { Wait::Briefly };
+            let (database, queue) = (database.clone(), Arc::clone(&of_all));
+            async move { place_batch(&database, &queue, orders, for_row).await }
+        };
+        Self { batcher: Batcher::keyed(limits, slots, work), queue }
     }
 
     /// Places an order of `voucher`: it is committed when this returns `Ordered`. An order that was
@@ -132,7 +139,7 @@ impl OrderWriter {
         order: NewOrder,
     ) -> Result<Placement, StoreError> {
         let order = QueuedOrder::new(order, &self.queue);
-        let placed = self.batcher(voucher).submit(order).await;
+        let placed = self.batcher.submit_to(voucher, order).await;
         placed.unwrap_or_else(|error| Err(StoreError::from_batch(Service::Postgres, error)))
     }
 
@@ -152,54 +159,56 @@ impl OrderWriter {
 
     /// Transactions in flight now, over all vouchers.
     pub fn batches_in_flight(&self) -> usize {
-        MAX_BATCHES_IN_FLIGHT - self.slots.available_permits()
+        self.queue.in_flight.load(Ordering::Relaxed)
     }
+}
 
-    fn batcher(&self, voucher: VoucherId) -> OrderBatcher {
-        let Ok(batcher) = self.batchers.get_or_insert_with(&voucher, || {
-            let database = self.database.clone();
-            let work = move |queued: Vec<QueuedOrder>| {
-                let orders: Vec<NewOrder> = queued.iter().map(|queued| queued.order).collect();
-                // The transaction begins: they wait no longer.
-                drop(queued);
-                let database = database.clone();
-                async move { place_batch(&database, voucher, &orders).await }
-            };
-            Ok::<_, Infallible>(Batcher::with_slots(self.limits, Arc::clone(&self.slots), work))
-        });
-        batcher
-    }
+/// An order of a voucher.
+type Wanted = (VoucherId, NewOrder);
+
+/// How long a call waits for a voucher's row that another session holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    /// For so long that a batch of another server has ended. The orders of the voucher are left out then.
+    Briefly,
+    /// For as long as a buyer waits. All orders are of one voucher.
+    Long,
 }
 
 /// Places a batch. Where the database refuses it, each order is placed by itself: whatever is wrong
 /// with one of them is not the others' fault.
 async fn place_batch(
     database: &Database,
-    voucher: VoucherId,
-    orders: &[NewOrder],
-) -> Result<Vec<Result<Placement, StoreError>>, StoreError> {
+    queue: &Arc<OrderQueue>,
+    orders: Vec<Wanted>,
+    for_row: Wait,
+) -> Result<Vec<Answer<QueuedOrder, Placed>>, StoreError> {
     telemetry::order_batch(orders.len());
-    match place_all(database, voucher, orders).await {
-        Ok(placed) => Ok(placed.into_iter().map(Ok).collect()),
+    queue.in_flight.fetch_add(1, Ordering::Relaxed);
+    let placed = place_all(database, &orders, for_row).await;
+    queue.in_flight.fetch_sub(1, Ordering::Relaxed);
+    let answer = |(placed, (_, order)): (Option<Placement>, &Wanted)| match placed {
+        Some(placed) => Answer::Done(Ok(placed)),
+        None => Answer::Alone(QueuedOrder::new(*order, queue)),
+    };
+    match placed {
+        Ok(placed) => Ok(placed.into_iter().zip(&orders).map(answer).collect()),
         Err(error) if error.retry_may_help() => Err(error),
         Err(error) => {
             tracing::warn!(%error, size = orders.len(), "a batch was refused, placing one by one");
-            Ok(place_one_by_one(database, voucher, orders).await)
+            let placed = place_one_by_one(database, &orders).await;
+            Ok(placed.into_iter().map(Answer::Done).collect())
         }
     }
 }
 
 /// Places each order in a transaction of its own. When the database goes away, the rest is not sent.
-async fn place_one_by_one(
-    database: &Database,
-    voucher: VoucherId,
-    orders: &[NewOrder],
-) -> Vec<Result<Placement, StoreError>> {
+async fn place_one_by_one(database: &Database, orders: &[Wanted]) -> Vec<Placed> {
     let mut all = Vec::with_capacity(orders.len());
     for order in orders {
-        let placed = place_all(database, voucher, std::slice::from_ref(order)).await;
+        let placed = place_all(database, std::slice::from_ref(order), Wait::Long).await;
         let gone = placed.as_ref().err().filter(|error| error.retry_may_help()).cloned();
-        all.push(placed.map(|placed| placed[0]));
+        all.push(placed.map(|placed| placed[0].expect("a call that waits leaves out no order")));
         if let Some(error) = gone {
             all.resize_with(orders.len(), || Err(StoreError::skipped_after(&error)));
             break;
@@ -208,22 +217,22 @@ async fn place_one_by_one(
     all
 }
 
-/// Places `orders` in one transaction and returns what became of each, in their order.
+/// Places `orders` in one transaction and returns what became of each, in their order: `None` where it was left out.
 ///
 /// Where a connection breaks, it sends the same orders again, with the same ids, until the time is over:
 /// what an earlier call wrote counts as placed and is not written twice. A silent server uses up the
 /// time in one call.
 async fn place_all(
     database: &Database,
-    voucher: VoucherId,
-    orders: &[NewOrder],
-) -> Result<Vec<Placement>, StoreError> {
+    orders: &[Wanted],
+    for_row: Wait,
+) -> Result<Vec<Option<Placement>>, StoreError> {
     let deadline = Instant::now() + ANSWER_WITHIN;
     let mut first_unknown: Option<StoreError> = None;
     let mut stale_sessions = 0;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let call = database.run(async |session| sell(session, voucher, orders).await);
+        let call = database.run(async |session| sell(session, orders, for_row).await);
         // A call that takes longer is dropped here, and its connection is closed. (`within` does not
         // count the time in which this process was too busy to read the answer.)
         let error = match within(left, call).await {
@@ -256,38 +265,54 @@ async fn place_all(
 /// others are placed and cost nothing.
 async fn sell(
     session: &mut DatabaseSession,
-    voucher: VoucherId,
-    orders: &[NewOrder],
-) -> Result<Vec<Placement>, StoreError> {
-    let rows: Vec<SoldRow> = sqlx::query_as("select * from sell($1, $2, $3, $4)")
-        .bind(voucher.get())
-        .bind(orders.iter().map(|order| order.id.get()).collect::<Vec<_>>())
-        .bind(orders.iter().map(|order| order.user.get()).collect::<Vec<_>>())
-        .bind(orders.iter().map(|order| order.at).collect::<Vec<_>>())
+    orders: &[Wanted],
+    for_row: Wait,
+) -> Result<Vec<Option<Placement>>, StoreError> {
+    let vouchers: Vec<i64> = orders.iter().map(|(voucher, _)| voucher.get()).collect();
+    let call = match for_row {
+        Wait::Briefly => {
+            sqlx::query_as("select * from sell_many(null, $1, $2, $3, $4)").bind(vouchers)
+        }
+        Wait::Long => {
+            assert!(
+                vouchers.iter().all(|one| *one == vouchers[0]),
+                "these are of several vouchers"
+            );
+            sqlx::query_as("select * from sell($1, $2, $3, $4)").bind(vouchers[0])
+        }
+    };
+    let rows: Vec<SoldRow> = call
+        .bind(orders.iter().map(|(_, order)| order.id.get()).collect::<Vec<_>>())
+        .bind(orders.iter().map(|(_, order)| order.user.get()).collect::<Vec<_>>())
+        .bind(orders.iter().map(|(_, order)| order.at).collect::<Vec<_>>())
         .fetch_all(session)
         .await?;
     let mut named = HashMap::new();
     for row in &rows {
-        named.insert(row.0, placement(row)?);
+        named.insert((row.0, row.1), placement(row)?);
     }
-    let placed: Vec<Option<Placement>> =
-        orders.iter().map(|order| named.get(&order.id).copied()).collect();
+    let placed: Vec<Option<Option<Placement>>> =
+        orders.iter().map(|(voucher, order)| named.get(&(*voucher, order.id)).copied()).collect();
     // Where a name fits no order, an order that was refused would count as placed.
     assert_eq!(
         placed.iter().flatten().count(),
         rows.len(),
         "sell names orders that it was not asked for: {rows:?}"
     );
-    Ok(placed.into_iter().map(|named| named.unwrap_or(Placement::Ordered(None))).collect())
+    let or_placed =
+        |named: Option<Option<Placement>>| named.unwrap_or(Some(Placement::Ordered(None)));
+    Ok(placed.into_iter().map(or_placed).collect())
 }
 
-/// What `sell` says of an order: its id, what became of it, the order that its buyer has already, and what
+/// What is said of an order: its voucher and its id, what became of it, the order that its buyer has already, and what
 /// is to be paid by when.
-type SoldRow = (OrderId, String, Option<OrderId>, Option<i64>, Option<DateTime<Utc>>);
+type SoldRow = (VoucherId, OrderId, String, Option<OrderId>, Option<i64>, Option<DateTime<Utc>>);
 
-fn placement(row: &SoldRow) -> Result<Placement, StoreError> {
-    let (_, reason, earlier, to_pay, until) = row;
-    Ok(match (reason.as_str(), *earlier, to_pay.zip(*until)) {
+/// `None`: it was left out.
+fn placement(row: &SoldRow) -> Result<Option<Placement>, StoreError> {
+    let (_, _, reason, earlier, to_pay, until) = row;
+    Ok(Some(match (reason.as_str(), *earlier, to_pay.zip(*until)) {
+        ("held", ..) => return Ok(None),
         ("ordered", _, Some((amount, pay_by))) => Placement::Ordered(Some(Due { amount, pay_by })),
         ("already_bought", Some(earlier), _) => Placement::AlreadyBought(earlier),
         ("sold_out", ..) => Placement::SoldOut,
@@ -298,5 +323,5 @@ fn placement(row: &SoldRow) -> Result<Placement, StoreError> {
         ("id_taken", ..) => Placement::IdTaken,
         ("too_soon", ..) if until.is_some() => Placement::TooSoon(until.unwrap_or_default()),
         _ => return Err(StoreError::defect(Service::Postgres, format!("sell says {row:?}"))),
-    })
+    }))
 }

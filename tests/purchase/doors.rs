@@ -101,7 +101,7 @@ impl Door {
         self.open = match self.kind {
             Kind::Calls => Open::Calls,
             Kind::Batches => {
-                Open::Batches(OrderWriter::new(self.world().database.clone(), TOGETHER))
+                Open::Batches(OrderWriter::new(self.world().database.clone(), TOGETHER, false))
             }
             Kind::Service(strategies) => {
                 let mut nodes = Vec::new();
@@ -125,7 +125,7 @@ impl Door {
             Open::Calls => {
                 // Each is a transaction of its own, which a row keeps waiting for less than a second.
                 let _turn = self.callers.acquire().await.unwrap();
-                let writer = OrderWriter::new(self.world().database.clone(), ONE_BY_ONE);
+                let writer = OrderWriter::new(self.world().database.clone(), ONE_BY_ONE, false);
                 self.place(&writer, number).await
             }
             Open::Batches(writer) => self.place(writer, number).await,

@@ -7,6 +7,7 @@ mod faults;
 mod fenced_store;
 pub mod group_commit;
 pub mod group_commit_faults;
+mod many_vouchers;
 pub mod order_ids;
 mod order_ids_lost;
 mod owners;

@@ -33,7 +33,7 @@ fn new_orders(first: i64, users: &[i64]) -> Vec<NewOrder> {
 }
 
 fn writer(database: &Database) -> OrderWriter {
-    OrderWriter::new(database.clone(), Limits { batch: 256, waiting: 1_000, leaders: 1 })
+    OrderWriter::new(database.clone(), Limits { batch: 256, waiting: 1_000, leaders: 1 }, false)
 }
 
 /// Places all of `orders` in one batch. All are submitted before the leader, which is a task of its
@@ -407,11 +407,13 @@ async fn a_refusal_of_an_order_that_was_not_sent_makes_no_other_order_placed() {
     let world = World::new().await;
     world.users(2).await;
     let voucher = world.voucher(5).await.id;
-    let wrong = "create or replace function sell(
-            voucher bigint, ids bigint[], users bigint[], times timestamptz[])
-        returns table (order_id bigint, reason text, earlier_id bigint, to_pay bigint, until timestamptz)
+    let wrong = "create or replace function sell_many(
+            only_voucher bigint, vouchers bigint[], ids bigint[], users bigint[], times timestamptz[])
+        returns table (of_voucher bigint, order_id bigint, reason text, earlier_id bigint, to_pay bigint,
+                       until timestamptz)
         language plpgsql as $$ begin
-            return query select 77::bigint, 'sold_out', null::bigint, null::bigint, null::timestamptz;
+            return query select vouchers[1], 77::bigint, 'sold_out', null::bigint, null::bigint,
+                                null::timestamptz;
         end $$";
     sqlx::raw_sql(wrong).execute(world.database.pool()).await.unwrap();
     for placed in try_place(&writer(&world.database), voucher, &new_orders(1, &[1, 2])).await {

@@ -19,9 +19,9 @@ struct Row(Transaction<'static, Postgres>);
 impl Row {
     async fn hold(scheduler: &mut Scheduler<'_>, voucher: i64) -> anyhow::Result<Self> {
         // In production an order does not wait for as long as the lab may hold the row.
-        let signature = "sell(bigint, bigint[], bigint[], timestamptz[])";
-        let longer = format!("alter function {signature} set lock_timeout = '30s'");
-        sqlx::raw_sql(sqlx::AssertSqlSafe(longer)).execute(&scheduler.database).await?;
+        let longer = "alter function sell set lock_timeout = '30s';
+                      alter function sell_many set lock_timeout = '30s'";
+        sqlx::raw_sql(longer).execute(&scheduler.database).await?;
         let mut transaction = scheduler.database.begin().await?;
         sqlx::query("select from seckill_vouchers where voucher_id = $1 for update")
             .bind(voucher)

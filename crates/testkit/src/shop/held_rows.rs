@@ -6,8 +6,7 @@ use super::world::World;
 use crate::wait::eventually;
 
 /// See [`World::wait_long_for_rows`].
-pub const WAIT_LONG_FOR_ROWS: &str = "alter function
-    sell(bigint, bigint[], bigint[], timestamptz[]) set lock_timeout = '10s'";
+pub const WAIT_LONG_FOR_ROWS: &str = "alter function sell set lock_timeout = '10s'; alter function sell_many set lock_timeout = '10s'";
 
 /// Statements in this database that wait for a row, or a table.
 pub async fn waiting(pool: &PgPool) -> i64 {
