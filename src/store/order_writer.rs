@@ -208,7 +208,9 @@ async fn place_one_by_one(database: &Database, orders: &[Wanted]) -> Vec<Placed>
     for order in orders {
         let placed = place_all(database, std::slice::from_ref(order), Wait::Long).await;
         let gone = placed.as_ref().err().filter(|error| error.retry_may_help()).cloned();
-        all.push(placed.map(|placed| placed[0].expect("a call that waits leaves out no order")));
+        all.push(placed.map(|placed| {
+            placed[0].unwrap_or_else(|| unreachable!("a call that waits leaves out no order"))
+        }));
         if let Some(error) = gone {
             all.resize_with(orders.len(), || Err(StoreError::skipped_after(&error)));
             break;

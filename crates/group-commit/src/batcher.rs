@@ -200,9 +200,9 @@ where
         self.0.queue().keys()
     }
 
-    /// Leaders at work now.
+    /// Leaders at work now, of any kind.
     #[cfg(test)]
-    pub(crate) fn leaders(&self) -> usize {
+    pub(crate) fn tasks(&self) -> usize {
         self.0.queue().tasks
     }
 }

@@ -9,6 +9,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::{BatchError, Batcher, Limits};
 
+#[allow(clippy::unwrap_used)]
 mod keyed;
 
 const LIMITS: Limits = Limits { batch: 4, waiting: 10, leaders: 1 };
@@ -115,7 +116,7 @@ fn a_runtime_that_stops_leaves_no_caller_waiting() {
         let answer = callers.block_on(caller);
         assert!(matches!(answer, Ok(Err(BatchError::Interrupted))), "{answer:?}");
     }
-    assert_eq!(batcher.leaders(), 0);
+    assert_eq!(batcher.tasks(), 0);
 }
 
 /// Whether making a batcher with these limits panics.

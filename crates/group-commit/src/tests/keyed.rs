@@ -90,7 +90,7 @@ async fn a_batch_has_items_of_several_keys_and_those_that_waited_longest_come_fi
     assert_eq!(rest.await.unwrap(), [Ok(1), Ok(2), Ok(2), Ok(1), Ok(1), Ok(2)]);
     // `a` was busy until the first batch had ended: it came into the line then.
     assert_eq!(lab.begun(), ["a1", "b1 b2 c1 d1", "a2 d2"]);
-    assert_eq!((lab.batcher.waiting(), lab.batcher.leaders()), (0, 0));
+    assert_eq!((lab.batcher.waiting(), lab.batcher.tasks()), (0, 0));
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn of_one_key_one_batch_is_in_flight_and_other_keys_go_on() {
     lab.go.add_permits(9);
     let all = join_all([first, second, third]).await;
     assert!(all.into_iter().flat_map(Result::unwrap).all(|told| told.is_ok()));
-    assert_eq!((lab.begun().len(), lab.batcher.leaders()), (3, 0));
+    assert_eq!((lab.begun().len(), lab.batcher.tasks()), (3, 0));
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn an_item_that_comes_back_is_alone_with_those_of_its_key_and_holds_up_no_
     assert_eq!(held.await.unwrap(), [Ok(101), Ok(102)]);
     assert_eq!(later.await.unwrap(), [Ok(103), Ok(2)]);
     lab.until_idle().await;
-    assert_eq!((lab.batcher.waiting(), lab.batcher.leaders()), (0, 0));
+    assert_eq!((lab.batcher.waiting(), lab.batcher.tasks()), (0, 0));
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ fn a_runtime_that_stops_leaves_nobody_waiting_for_items_that_came_back() {
         let told = callers.block_on(caller).unwrap();
         assert_eq!(told, Err(BatchError::Interrupted));
     }
-    assert_eq!((lab.batcher.leaders(), lab.batcher.waiting()), (0, 0));
+    assert_eq!((lab.batcher.tasks(), lab.batcher.waiting()), (0, 0));
 }
 
 /// A batcher for as many keys as there are vouchers does not remember all that it ever had.
