@@ -231,8 +231,14 @@ exception
         end if;
         judges_each := true;
     when lock_not_available then
-        if sales is null then
+        if sales is null and not leaves_out_held then
             leaves_out_held := true;
+        elsif sales is null then
+            -- The table itself is locked. `sell` waits for it.
+            return query
+            select v, id, 'held', null::bigint, null::bigint, null::timestamptz
+            from unnest(vouchers, ids) buyer (v, id);
+            return;
         elsif judges_each then
             raise;
         else

@@ -180,6 +180,25 @@ async fn a_row_that_is_held_delays_none_of_a_thousand_other_vouchers() {
     assert_eq!(world.orders_in_good_books().await, 1_000);
 }
 
+/// Another session locks the table of sales, as a migration may: nobody can buy, all hear that nothing was done, and
+/// afterwards they buy.
+#[tokio::test]
+async fn a_table_that_is_locked_costs_a_batch_of_many_vouchers_no_order() {
+    let world = World::new().await;
+    world.users(9).await;
+    let vouchers = world.many(2, 9).await;
+    let holder = world.begin("lock table seckill_vouchers in exclusive mode").await;
+    let writer = writer(&world.database);
+    let both = [order(vouchers[0], 1), order(vouchers[1], 2)];
+    for told in try_place(&writer, &both).await {
+        let error = told.unwrap_err();
+        assert!(error.retry_may_help() && !error.outcome_unknown(), "{error:?}");
+    }
+    holder.close().await.unwrap();
+    assert_eq!(place(&writer, &both).await, [ORDERED; 2]);
+    assert_eq!(world.orders_in_good_books().await, 2);
+}
+
 /// While a row is held, its orders are in a call of their own, and each batch after that is the others' alone.
 #[tokio::test]
 async fn orders_of_a_held_row_are_placed_when_it_is_let_go() {
