@@ -1,16 +1,15 @@
 //! Steps of one voucher take turns before they ask for a connection. There are few connections for steps, and a step may
 //! wait for the row of its voucher: if another session holds that row, one connection waits for it, and not all.
 
-use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use sqlx::postgres::PgPool;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::time_limits::CONNECTION_WITHIN;
 use super::{Service, StoreError};
-use crate::model::VoucherId;
+use crate::model::{Share, Shares, VoucherId};
 use redisson_lock::timeout::within;
 
 /// How many steps of one voucher that buyers take wait for their turn, or have it; one more is refused at once. So a row
@@ -23,41 +22,26 @@ pub const STEPS_OF_A_VOUCHER: usize = 16;
 #[derive(Debug, Clone)]
 pub(super) struct StepPool {
     pool: PgPool,
-    queues: Queues,
+    /// Those who take a step of each voucher, or wait for their turn.
+    queues: Shares<VoucherId, Turn>,
     longest: usize,
 }
 
-/// Those who take a step of each voucher, or wait for it. No voucher is in it that nobody waits for.
-#[derive(Debug, Clone, Default)]
-struct Queues(Arc<Mutex<HashMap<VoucherId, Queue>>>);
-
-#[derive(Debug)]
-struct Queue {
-    turn: Arc<Semaphore>,
-    length: usize,
-}
-
-/// A place in the queue of `voucher`, until this is dropped.
-#[derive(Debug)]
-struct Place {
-    queues: Queues,
-    voucher: VoucherId,
-    turn: Arc<Semaphore>,
-}
+type Turn = Arc<Mutex<()>>;
 
 /// The pool, for one step of a voucher, until this is dropped.
 #[derive(Debug)]
 pub struct StepTurn {
     pool: PgPool,
-    // The permit comes first: it is given back before the place is.
-    _permit: OwnedSemaphorePermit,
-    _place: Place,
+    // The turn comes first: it is given back before the place is.
+    _turn: OwnedMutexGuard<()>,
+    _place: Share<VoucherId, Turn>,
 }
 
 impl StepPool {
     /// `longest` is how many may wait for a turn of one voucher, or have it.
     pub(super) fn new(pool: PgPool, longest: usize) -> Self {
-        Self { pool, queues: Queues::default(), longest }
+        Self { pool, queues: Shares::default(), longest }
     }
 
     /// The pool without a turn, for a process that takes one step.
@@ -70,50 +54,16 @@ impl StepPool {
     /// # Errors
     /// `Unavailable` when that takes longer than a connection may, or too many wait already: nothing was sent.
     pub(super) async fn turn_of(&self, voucher: VoucherId) -> Result<StepTurn, StoreError> {
-        let Some(place) = self.queues.join(voucher, self.longest) else {
+        let Some(place) = self.queues.take(voucher, self.longest) else {
             let why = "too many steps of this voucher wait already";
             return Err(StoreError::unavailable(Service::Postgres, why));
         };
-        match within(CONNECTION_WITHIN, Arc::clone(&place.turn).acquire_owned()).await {
-            Ok(Ok(permit)) => {
-                Ok(StepTurn { pool: self.pool.clone(), _permit: permit, _place: place })
-            }
-            Ok(Err(_)) => unreachable!("a queue is not closed"),
+        match within(CONNECTION_WITHIN, Arc::clone(&place.common).lock_owned()).await {
+            Ok(turn) => Ok(StepTurn { pool: self.pool.clone(), _turn: turn, _place: place }),
             Err(_) => {
                 let why = "the steps of this voucher that were asked for before wait for its row";
                 Err(StoreError::unavailable(Service::Postgres, why))
             }
-        }
-    }
-}
-
-impl Queues {
-    fn all(&self) -> MutexGuard<'_, HashMap<VoucherId, Queue>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// `None`: the queue is as long as it may be.
-    fn join(&self, voucher: VoucherId, longest: usize) -> Option<Place> {
-        let mut all = self.all();
-        let empty = || Queue { turn: Arc::new(Semaphore::new(1)), length: 0 };
-        let queue = all.entry(voucher).or_insert_with(empty);
-        if queue.length >= longest {
-            return None;
-        }
-        queue.length += 1;
-        Some(Place { queues: self.clone(), voucher, turn: Arc::clone(&queue.turn) })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut all = self.queues.all();
-        let Some(queue) = all.get_mut(&self.voucher) else {
-            unreachable!("voucher {} has a queue with a place in it", self.voucher)
-        };
-        queue.length -= 1;
-        if queue.length == 0 {
-            all.remove(&self.voucher);
         }
     }
 }
@@ -143,10 +93,10 @@ mod tests {
             assert!(turn.is_err_and(|error| error.to_string().contains(why)), "{why}");
         }
         assert!(tokio::time::timeout(CONNECTION_WITHIN / 2, steps.turn_of(one)).await.is_err());
-        assert_eq!(steps.queues.all().len(), 1);
+        assert_eq!(steps.queues.keys(), 1);
         let (next, ()) = tokio::join!(steps.turn_of(one), async { drop(held) });
         assert!(next.is_ok());
         drop(next);
-        assert!(steps.queues.all().is_empty());
+        assert_eq!(steps.queues.keys(), 0);
     }
 }
