@@ -80,6 +80,15 @@ test-otlp: setup-test ## traces by OTLP, which only a build with the feature has
 test-lock-model: setup-test ## 10,000 random sequences of lock operations against a model; minutes
 	$(CARGO) test --locked -p redisson-lock --all-features --test integration lock_model:: -- --ignored --nocapture $(ARGS)
 
+# The sources lie in a folder: loadtest/judged/README.md says which, and how each is built.
+.PHONY: judged
+judged: release ## seckill check judges a public backend: REPO=go-seckill DIR=where its sources are
+	SECKILL=$(abspath $(SECKILL)) loadtest/judged/run.sh "$(REPO)" "$(DIR)" $(ARGS)
+
+.PHONY: judge-bugs
+judge-bugs: setup-test ## seckill check judges 17 bugs and 6 right designs ten times each; 15 minutes
+	$(CARGO) test --locked -p seckill-tools --test integration check::bugs:: -- --ignored --nocapture $(ARGS)
+
 # By the versions that run.sh names, or REDISSON_VERSIONS='4.7.0'. ARGS=--fake: a lock that locks nothing.
 .PHONY: test-redisson
 test-redisson: ## the lock beside the real Redisson of Java, newest and 3.x; 2 minutes
@@ -140,13 +149,18 @@ openapi: setup-test ## writes the API's description anew into the file that a te
 explored: setup-lab ## what explore found of every rung, for the page of the ladder; many minutes
 	$(CARGO) test --locked -p seckill-play --test integration explored::write_what_was_explored -- --ignored
 
+.PHONY: beaten
+beaten: setup-lab ## which designs the crowd of the stage breaks, for the list beside it; many minutes
+	$(CARGO) build --locked --workspace --bins
+	$(CARGO) test --locked -p seckill-play --test integration stage::beaten:: -- --ignored
+
 .PHONY: course
 course: setup-lab ## writes what is generated in docs/ladder anew: timelines, diagrams, tables; minutes
 	$(CARGO) build --locked --workspace --bins
 	$(CARGO) test --locked -p seckill-lab --test integration ladder_docs::write_the_course -- --ignored
 
 .PHONY: screenshots
-screenshots: setup-test ## takes the pictures in the README anew: the shop and the board, in both languages
+screenshots: setup-test ## takes the pictures in the READMEs anew: the stage, the shop and the board, in both languages
 	$(CARGO) test --locked -p seckill-play --test integration screenshots:: -- --ignored
 
 .PHONY: deploy-check
@@ -189,6 +203,16 @@ setup-lab:
 setup-scale:
 	@scripts/setup.sh scale
 
+.PHONY: bench-lock
+bench-lock: ## the lock beside other locks of Rust, and beside Redisson where there is Maven; 4 minutes
+	@directory=$$(mktemp -d); \
+	redis-server --port 0 --save '' --unixsocket $$directory/redis.sock --pidfile $$directory/pid --daemonize yes >/dev/null; \
+	trap 'kill $$(cat $$directory/pid); rm -rf $$directory' EXIT; \
+	CARGO_TARGET_DIR=$(TARGET_DIR)/bench-lock $(CARGO) run --quiet --release --locked \
+		--manifest-path crates/redisson-lock/tests/compare/Cargo.toml -- redis+unix://$$directory/redis.sock
+	@! command -v mvn >/dev/null || { scripts/setup.sh redisson && REDISSON_VERSIONS=4.7.0 \
+		crates/redisson-lock/tests/redisson/run.sh /bin/false $(TARGET_DIR)/redisson pace; }
+
 .PHONY: setup-bench
 setup-bench:
 	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh bench
@@ -217,7 +241,7 @@ lua: setup-lint
 # Each published library is built by the compiler that its `rust-version` names.
 .PHONY: msrv
 msrv: ## the published libraries by the oldest compilers that they name
-	@for crate in group-commit child-process redisson-lock; do \
+	@for crate in group-commit child-process redis-link redisson-lock; do \
 		version=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' crates/$$crate/Cargo.toml); \
 		rustup run "$$version" rustc --version >/dev/null 2>&1 \
 			|| rustup --quiet toolchain install "$$version" --profile minimal </dev/null \
@@ -245,4 +269,7 @@ production: setup-lint setup
 		|| { echo 'the server depends on a crate that it must not know' >&2; exit 1; }
 	@! $(CARGO) tree --locked -p redisson-lock | grep -E ' (sqlx|axum)[a-z-]* v' \
 		|| { echo 'the lock depends on sqlx or axum' >&2; exit 1; }
-	$(CARGO) package --locked --allow-dirty -p group-commit -p child-process -p redisson-lock
+	@# Cargo unpacks a package once for each version, and compiles what it unpacked first: also when the package is another.
+	@for name in group-commit child-process redis-link redisson-lock; do \
+		rm -rf "$${CARGO_HOME:-$$HOME/.cargo}"/registry/src/-*/$$name-*; done
+	$(CARGO) package --locked --allow-dirty -p group-commit -p child-process -p redis-link -p redisson-lock

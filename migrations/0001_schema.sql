@@ -167,6 +167,8 @@ create table payments (
     -- Why it was given back.
     reason           text,
     created_at       timestamptz not null,
+    -- The gateway took money twice for one payment: the number of that payment, which the gateway knows. Null: its own.
+    announced        integer,
     primary key (voucher_id, order_id, number),
     constraint money_has_a_transaction
         check ((status in (2, 4)) = (transaction_id is not null and paid_amount is not null))
@@ -226,6 +228,8 @@ create table refunds (
     done_by              smallint    check (done_by between 1 and 4),
     -- The same money went back a second time.
     given_back_twice_at  timestamptz,
+    -- The payment's.
+    announced            integer,
     primary key (voucher_id, order_id, number),
     constraint what_is_done_was_done_by_somebody
         check ((status = 2) = (done_by is not null and done_at is not null))

@@ -15,7 +15,8 @@
 -- read it from end to end when it is full. `lock_timeout`: where another session holds a row, the call fails
 -- and has done nothing, and the connection is free for other vouchers. After the purchase it is shorter,
 -- because a step may wait twice for the same row: for the session that is before it in the queue, and for the
--- one that holds the row (src/store/time_limits.rs).
+-- one that holds the row (src/store/time_limits.rs). Once a step has locked a sale it is 50 ms (`lock_sale`). A function
+-- that others call sets none, so that the caller's counts.
 
 -- The time by which sales begin and end: the database's, which all servers share. A function, so that
 -- a test can let time pass.
@@ -46,9 +47,10 @@ as 'select make_interval(secs => least(3600, 2 ^ least(cancelled - 1, 12)))';
 -- `ordered`, the amount, and until when to pay. Orders of a free voucher are paid at once and not returned,
 -- so that they cost no row of an answer. The buyers who come first in the arrays get the last vouchers.
 --
--- Why it cannot oversell: it locks the rows of its vouchers, and then reads their stock. It places no more orders of a
--- voucher than that, and the rows stay locked until the commit: every other call for one of these vouchers waits, and
--- then sees what was committed. Orders and stock are written by one transaction.
+-- Why it cannot oversell: it takes the stock of one voucher where there is enough for all orders, which locks the row; of
+-- several vouchers, it locks the rows and then reads their stock. It places no more orders of a voucher than that, and
+-- the rows stay locked until the commit: every other call for one of these vouchers waits, and then sees what was
+-- committed. Orders and stock are written by one transaction.
 --
 -- Why it cannot sell twice: `orders_one_live_per_user`. The usual case does not look for live orders, because nobody
 -- has one. A second live order of a buyer is an error there, which takes back everything, and the call judges each order
@@ -69,6 +71,9 @@ as 'select make_interval(secs => least(3600, 2 ^ least(cancelled - 1, 12)))';
 -- The look-ups are scalar subqueries, or have a `limit`: each goes by an index, whatever the size of the table was
 -- when the plan was made. What the locked rows say is kept in arrays, sorted by voucher, where `width_bucket` finds a
 -- voucher's place: a join could be planned as a loop over all pairs.
+--
+-- Each plan is made once for a session. PostgreSQL would make a new one for each call, because a plan for the arrays of
+-- that call seems cheaper to it: a call for one order took twice as long.
 create function sell_many(
     only_voucher bigint, vouchers bigint[], ids bigint[], users bigint[], times timestamptz[]
 )
@@ -78,36 +83,50 @@ returns table (
 language plpgsql
 set enable_seqscan = off
 set lock_timeout = '50ms'
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     sales bigint[];
     stocks integer[];
     prices bigint[];
     pay_withins integer[];
-    begins timestamptz[];
-    ends timestamptz[];
-    pauses boolean[];
+    latest_begin timestamptz;
+    earliest_end timestamptz;
+    is_paused boolean;
     judged_at timestamptz;
     -- What became of each order; null where it is to be placed, and where all are.
     answers text[];
     sold bigint[];
     counts bigint[];
+    placed integer;
+    has_taken boolean;
     leaves_out_held boolean := false;
     judges_each boolean := false;
 begin
 loop
 begin
     sales := null;
+    has_taken := false;
+    if not judges_each and vouchers[1] = all (vouchers) then
+        -- Taking the stock of one voucher locks its row.
+        update seckill_vouchers set stock = stock - cardinality(ids)
+        where voucher_id = vouchers[1] and stock >= cardinality(ids)
+        returning array[voucher_id], array[price], array[pay_within_s], begin_time, end_time,
+                  paused or cancelled_at is not null
+        into sales, prices, pay_withins, latest_begin, earliest_end, is_paused;
+        has_taken := found;
+        judges_each := not found;
+    end if;
     if leaves_out_held then
         select array_agg(s.voucher_id), array_agg(stock), array_agg(price), array_agg(pay_within_s),
-               array_agg(begin_time), array_agg(end_time), array_agg(paused)
-        into sales, stocks, prices, pay_withins, begins, ends, pauses
+               max(begin_time), min(end_time), bool_or(paused or cancelled_at is not null)
+        into sales, stocks, prices, pay_withins, latest_begin, earliest_end, is_paused
         from (select * from seckill_vouchers where voucher_id = any (vouchers)
               order by voucher_id for no key update skip locked) s;
-    else
+    elsif not has_taken then
         select array_agg(s.voucher_id), array_agg(stock), array_agg(price), array_agg(pay_within_s),
-               array_agg(begin_time), array_agg(end_time), array_agg(paused)
-        into sales, stocks, prices, pay_withins, begins, ends, pauses
+               max(begin_time), min(end_time), bool_or(paused or cancelled_at is not null)
+        into sales, stocks, prices, pay_withins, latest_begin, earliest_end, is_paused
         from (select * from seckill_vouchers
               where voucher_id = any (vouchers) and (only_voucher is null or voucher_id = only_voucher)
               order by voucher_id for no key update) s;
@@ -115,24 +134,19 @@ begin
     sales := coalesce(sales, '{}');
     judged_at := sale_time();
 
-    -- The usual case: there is enough for all, the sales are on, and nobody buys again too soon.
-    judges_each := judges_each or leaves_out_held or exists (
-        select from (
-            select wanted, case when sales[width_bucket(v, sales)] = v then width_bucket(v, sales) end as k
-            from (select v, count(*) as wanted from unnest(vouchers) v group by v) asked
-        ) asked
-        where (stocks[k] >= wanted and not pauses[k] and judged_at >= begins[k] and judged_at < ends[k]) is not true
-    ) or exists (
-        select from unnest(vouchers, users) buyer (v, u)
-        where (select max(o.cancelled_at) + rebuy_pause(count(*)) > judged_at from orders o
-               where o.voucher_id = buyer.v and (only_voucher is null or o.voucher_id = only_voucher)
-                 and o.user_id = buyer.u and o.cancelled_by = 1)
-    );
+    -- The usual case: the sales are on, and there is enough for all.
+    judges_each := judges_each or coalesce(is_paused or judged_at < latest_begin or judged_at >= earliest_end, true);
+    if judges_each and has_taken then
+        raise sqlstate 'SK001'; -- which gives the stock back
+    elsif not judges_each and not has_taken and cardinality(ids) > any (stocks) then
+        judges_each := exists (
+            select from unnest(vouchers) v group by v having count(*) > stocks[width_bucket(v, sales)]);
+    end if;
     answers := '{}';
     if judges_each then
         answers := array(
             with asked as (
-                select buyer.*, case when sales[width_bucket(v, sales)] = v then width_bucket(v, sales) end as k,
+                select buyer.*, s.*,
                        (select live.id from orders live
                         where live.voucher_id = buyer.v and (only_voucher is null or live.voucher_id = only_voucher)
                           and live.user_id = buyer.u and live.status in (1, 2, 3, 5)) as earlier,
@@ -145,19 +159,26 @@ begin
                         where same_id.id = buyer.id and same_id.voucher_id = buyer.v
                           and (only_voucher is null or same_id.voucher_id = only_voucher)) as is_this_purchase
                 from unnest(vouchers, ids, users, times) with ordinality as buyer (v, id, u, at, place)
+                left join lateral (
+                    select voucher_id, stock, begin_time, end_time, cancelled_at, paused from seckill_vouchers
+                    where voucher_id = buyer.v and voucher_id = any (sales)
+                      and (only_voucher is null or voucher_id = only_voucher)
+                    limit 1
+                ) s on true
             ), answered as (
                 select asked.*,
                        case
-                           when k is null and leaves_out_held and exists (
+                           when voucher_id is null and leaves_out_held and exists (
                                select from seckill_vouchers s where s.voucher_id = v) then 'held'
                            when is_this_purchase then 'ordered'
                            when earlier is not null then 'already_bought'
-                           when k is null then 'voucher_not_found'
-                           when judged_at < begins[k] then 'sale_not_started'
-                           when judged_at >= ends[k] then 'sale_ended'
+                           when voucher_id is null then 'voucher_not_found'
+                           -- The clock may go back; a sale that was cancelled is over.
+                           when judged_at >= end_time or cancelled_at is not null then 'sale_ended'
+                           when judged_at < begin_time then 'sale_not_started'
                            when is_this_purchase = false then 'id_taken'
-                           when pauses[k] then 'sale_paused'
-                           when again > judged_at and stocks[k] > 0 then 'too_soon'
+                           when paused then 'sale_paused'
+                           when again > judged_at and stock > 0 then 'too_soon'
                            when again > judged_at then 'sold_out'
                        end as answer
                 from asked
@@ -168,7 +189,7 @@ begin
             select case
                        when answer is not null then answer
                        when not is_first then 'already_bought'
-                       when row_number() over (partition by v, answer, is_first order by place) > stocks[k] then 'sold_out'
+                       when row_number() over (partition by v, answer, is_first order by place) > stock then 'sold_out'
                    end
             from first_of_each_buyer order by place);
     end if;
@@ -181,11 +202,17 @@ begin
         select buyer.*, width_bucket(v, sales) as k
         from unnest(vouchers, ids, users, times, answers) as buyer (v, id, u, at, answer)
     ) buyer
-    where answer is null;
+    where answer is null and sales[k] = v and (judges_each or (
+        select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
+        where o.voucher_id = v and (only_voucher is null or o.voucher_id = only_voucher)
+          and o.user_id = u and o.cancelled_by = 1
+    ) > judged_at is not true);
+    get diagnostics placed = row_count;
+    if not judges_each and placed < cardinality(ids) then
+        raise sqlstate 'SK001'; -- somebody buys again too soon, or there is no such voucher
+    end if;
 
-    if cardinality(sales) = 1 and not judges_each then
-        update seckill_vouchers s set stock = s.stock - cardinality(ids) where s.voucher_id = sales[1];
-    else
+    if not has_taken then
         select array_agg(v order by v), array_agg(count order by v) into sold, counts
         from (select v, count(*) from unnest(vouchers, answers) buyer (v, answer) where answer is null group by v) placed;
         update seckill_vouchers s set stock = s.stock - counts[width_bucket(s.voucher_id, sold)]
@@ -225,6 +252,8 @@ begin
     return;
 exception
     -- Each takes back what this attempt did, and lets go of the rows.
+    when sqlstate 'SK001' then
+        judges_each := true;
     when unique_violation then
         if judges_each then
             raise;
@@ -233,6 +262,7 @@ exception
     when lock_not_available then
         if sales is null and not leaves_out_held then
             leaves_out_held := true;
+            judges_each := true;
         elsif sales is null then
             -- The table itself is locked. `sell` waits for it.
             return query
@@ -286,6 +316,20 @@ begin
 end
 $$;
 
+-- Locks a voucher's sale for a step. From here on the step waits 50 ms for whatever else it needs: all buyers of the
+-- voucher wait behind it, on all servers, and each server may have such a step. The 50 ms count to the end of the
+-- function that calls this one, because that function sets `lock_timeout`, too; called by itself, to the end of the
+-- transaction.
+create function lock_sale(voucher bigint) returns void
+language plpgsql
+set enable_seqscan = off
+as $$
+begin
+    perform from seckill_vouchers where voucher_id = voucher for no key update;
+    perform set_config('lock_timeout', '50ms', true);
+end
+$$;
+
 -- Adds a row to the log of steps. The caller has locked the order.
 create function log_step(
     voucher bigint, own bigint, step text, status_before smallint, status_after smallint,
@@ -294,7 +338,6 @@ create function log_step(
 returns void
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '350ms'
 as $$
 declare
     earlier integer;
@@ -321,7 +364,7 @@ declare
     at timestamptz;
     found_status smallint;
 begin
-    perform from seckill_vouchers where voucher_id = voucher for no key update;
+    perform lock_sale(voucher);
     at := sale_time();
     select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
     for no key update;
@@ -356,7 +399,7 @@ declare
     at timestamptz;
     due bigint[];
 begin
-    perform from seckill_vouchers where voucher_id = voucher for no key update;
+    perform lock_sale(voucher);
     at := sale_time();
     select array_agg(own.id) into due
     from (
@@ -424,7 +467,7 @@ declare
     found_status smallint;
 begin
     if is_free then
-        perform from seckill_vouchers where voucher_id = voucher for no key update;
+        perform lock_sale(voucher);
     end if;
     select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
     for no key update;
@@ -448,8 +491,9 @@ begin
     update orders set status = 5, updated_at = at where id = own and voucher_id = voucher;
     perform log_step(voucher, own, 'refund_begun', 2::smallint, 5::smallint, 2::smallint, actor_id, at);
     insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason,
-                         next_attempt_at, created_at)
-    select voucher, own, p.number, p.transaction_id, p.paid_amount, 'refund', at, at
+                         next_attempt_at, created_at, announced)
+    select voucher, own, p.number, p.transaction_id, p.paid_amount, 'refund', at, at,
+           p.announced
     from payments p where p.order_id = own and p.voucher_id = voucher and p.status = 2;
     if not found then
         raise exception 'order % is paid, and no payment was applied to it', own;
@@ -509,7 +553,8 @@ begin
             returning * into pending;
             ask_gateway := true;
         end if;
-    elsif pending.pay_url is null and pending.next_attempt_at <= at then
+    elsif pending.pay_url is null and (pending.next_attempt_at <= at or pending.next_attempt_at > at + interval '1 minute') then
+        -- No claim and no pause is that long: one that ends later was made before the clock went back.
         update payments set attempts = attempts + 1, next_attempt_at = claimed_until
         where order_id = own and number = pending.number and voucher_id = voucher
         returning * into pending;
@@ -559,8 +604,7 @@ begin
     -- Only now: whoever writes an early return has the order locked.
     if found_status is distinct from 1
        or exists (select from early_returns r
-                  where r.transaction_id = transaction and r.order_id = own
-                    and r.voucher_id = voucher) then
+                  where r.transaction_id = transaction and r.voucher_id = voucher) then
         return null;
     end if;
     at := sale_time();
@@ -616,7 +660,8 @@ begin
     if found then
         return case known_of when own then 'repeated' else 'unknown' end;
     end if;
-    select s.* into sale from seckill_vouchers s where s.voucher_id = voucher for no key update;
+    perform lock_sale(voucher);
+    select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
     select o.* into bought from orders o where o.id = own and o.voucher_id = voucher for no key update;
     at := sale_time();
     outcome := case
@@ -649,8 +694,7 @@ begin
         perform cancel_other_payments(voucher, own, at);
     end if;
     for kind in select r.done_by from early_returns r
-                where r.transaction_id = transaction and r.order_id = own and r.voucher_id = voucher
-                  and r.amount = paid
+                where r.transaction_id = transaction and r.voucher_id = voucher and r.amount = paid
                 order by r.told_at
     loop
         outcome := record_return(voucher, own, kept_as, kind, at);
@@ -663,7 +707,6 @@ $$;
 create function cancel_other_payments(voucher bigint, own bigint, at timestamptz) returns void
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '350ms'
 as $$
 begin
     insert into payment_cancellations (voucher_id, order_id, number, next_attempt_at, created_at)
@@ -684,7 +727,6 @@ create function write_payment(
 returns integer
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '350ms'
 as $$
 declare
     is_applied boolean := outcome in ('applied', 'revived');
@@ -694,8 +736,9 @@ declare
 begin
     if has_money then
         insert into payments (voucher_id, order_id, number, amount, status, transaction_id,
-                              paid_amount, confirmed_at, reason, created_at)
-        select voucher, own, max(p.number) + 1, amount_asked, new_status, transaction, paid, at, why, at
+                              paid_amount, confirmed_at, reason, created_at, announced)
+        select voucher, own, max(p.number) + 1, amount_asked, new_status, transaction, paid, at, why, at,
+               payment_number
         from payments p where p.order_id = own and p.voucher_id = voucher
         returning payments.number into kept_as;
     else
@@ -706,8 +749,8 @@ begin
     end if;
     if not is_applied then
         insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason,
-                             next_attempt_at, created_at)
-        values (voucher, own, kept_as, transaction, paid, why, at, at);
+                             next_attempt_at, created_at, announced)
+        values (voucher, own, kept_as, transaction, paid, why, at, at, case when has_money then payment_number end);
     end if;
     return kept_as;
 end
@@ -760,7 +803,7 @@ begin
     if not found then
         return 'unknown';
     end if;
-    perform from seckill_vouchers where voucher_id = voucher for no key update;
+    perform lock_sale(voucher);
     perform from orders o where o.id = own and o.voucher_id = voucher for no key update;
     at := sale_time();
     -- The transaction is the name of the money: its order counts, also where the notice names another one.
@@ -794,7 +837,6 @@ create function record_return(
 returns text
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '350ms'
 as $$
 declare
     refund refunds%rowtype;
@@ -818,9 +860,10 @@ begin
         where order_id = own and number = payment_number and voucher_id = voucher;
     else
         insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, status,
-                             next_attempt_at, created_at, done_at, done_by)
+                             next_attempt_at, created_at, done_at, done_by, announced)
         select voucher, own, p.number, p.transaction_id, p.paid_amount,
-               case kind when 2 then 'refunded_by_gateway' else 'charged_back' end, 2, at, at, at, kind
+               case kind when 2 then 'refunded_by_gateway' else 'charged_back' end, 2, at, at, at, kind,
+               p.announced
         from payments p
         where p.order_id = own and p.number = payment_number and p.voucher_id = voucher;
     end if;
@@ -842,7 +885,6 @@ create function mark_order_refunded(
 returns void
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '350ms'
 as $$
 declare
     found_status smallint;
@@ -873,7 +915,7 @@ declare
     at timestamptz;
     refund refunds%rowtype;
 begin
-    perform from seckill_vouchers where voucher_id = voucher for no key update;
+    perform lock_sale(voucher);
     perform from orders o where o.id = own and o.voucher_id = voucher for no key update;
     at := sale_time();
     select r.* into refund
@@ -911,7 +953,7 @@ declare
     at timestamptz;
     found_status smallint;
 begin
-    perform from seckill_vouchers where voucher_id = voucher for no key update;
+    perform lock_sale(voucher);
     select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
     for no key update;
     if not found then

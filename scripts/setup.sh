@@ -88,6 +88,8 @@ look_for() {
     browser)
         need chromium have_chromium
         need chromedriver have chromedriver
+        # For the pictures in the READMEs.
+        need chinese-font have_chinese_font
         ;;
     lab)
         need zookeeper have_zookeeper
@@ -177,6 +179,9 @@ have_netavark() {
     done
     return 1
 }
+
+# Without fontconfig nobody knows.
+have_chinese_font() { ! have fc-list || [ -n "$(fc-list :lang=zh)" ]; }
 
 # The names under which the test looks for it.
 have_chromium() { have chromium || have chromium-browser || have google-chrome; }

@@ -14,9 +14,9 @@
 //! Beside them: [`config`] (what flags and the environment say), [`telemetry`] (every metric name),
 //! [`doctor`] (what is wrong with the surroundings) and [`cli`] (one file a subcommand).
 //!
-//! Two libraries of this workspace do what is not about vouchers, and their READMEs say all that a
-//! reader of this crate needs to know: `group-commit`, the batcher, and `redisson-lock`, the lock with
-//! the connections to Redis.
+//! Three libraries of this workspace do what is not about vouchers, and their READMEs say all that a
+//! reader of this crate needs to know: `group-commit`, the batcher, `redis-link`, the connections to Redis, and
+//! `redisson-lock`, the lock.
 
 pub mod cli;
 pub mod config;

@@ -114,7 +114,6 @@ export class Card {
     const isUnpaid = this.order?.status === "unpaid";
     this.action.hidden = isUnpaid;
     this.timeToPay.hidden = isUnpaid || this.isOwned();
-    this.slot.classList.toggle("priced", isUnpaid || this.voucher.price > 0);
     this.actions.render();
     const counts = status === "upcoming";
     this.countdown.hidden = !counts;

@@ -112,7 +112,7 @@ onSubmit(phoneForm, async () => {
   demonstration.hidden = !code;
   byId("sent-to").hidden = Boolean(code);
   if (code) byId("shown-code").textContent = code;
-  byId("code").value = "";
+  byId("code").value = code ?? "";
   byId("code").focus();
 });
 

@@ -84,7 +84,7 @@ fn log_filter(cli: &Cli) -> &'static str {
 pub const SERVING: &str = "info,sqlx::postgres::notice=warn";
 
 /// The filter of log lines of a command that says itself, in a sentence, what became of a store.
-pub const QUIET: &str = "warn,seckill::store=error,redisson_lock::connection=error";
+pub const QUIET: &str = "warn,seckill::store=error,redis_link=error";
 
 async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli {

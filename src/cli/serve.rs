@@ -19,12 +19,13 @@ use crate::config::{
     SmsArgs, SmsSettings, StoreArgs,
 };
 use crate::http::event_hub::StreamLimits;
-use crate::http::health::{self, Health};
+use crate::http::health::Health;
 use crate::http::payments::WebhookPayments;
 use crate::http::revocations::Revocations;
 use crate::http::server::ServerLimits;
 use crate::http::sms::{LogSms, SmsGateway, WebhookSms};
 use crate::http::tokens::Tokens;
+use crate::http::unready;
 use crate::http::webhook::SigningKey;
 use crate::http::{self, App, AppParts, server};
 use crate::model::{SharedClock, SystemClock};
@@ -206,6 +207,7 @@ impl ReadyServer {
         let previous = secret.secret_previous.clone();
         let secrets = (stores.secret(&secret)?, previous);
         let redis = store::redis(&stores.redis_url)?;
+        tokio::spawn(store::say_what_redis_refuses(redis.clone()));
         let host = nix::unistd::gethostname().unwrap_or_default();
         let instance = rand::rng().random_range(0..=MAX_INSTANCE);
         let node = NodeName::new(address, &host.to_string_lossy(), instance);
@@ -213,7 +215,7 @@ impl ReadyServer {
         let waiting = || {
             unready.get_or_insert_with(|| {
                 announce(address);
-                health::answer_unready(http, &listener, redis.clone())
+                unready::answer_unready(http, &listener, redis.clone())
             });
         };
         let database = tokio::select! {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use redis_link::RedisUrl;
 use redisson_lock::cli::RedisSettings;
-use redisson_lock::connection::RedisUrl;
 
 use super::database_url::postgres_url;
 use super::{ConfigError, variable};

@@ -9,7 +9,9 @@ use tokio::time::{Instant, timeout};
 
 use super::finding::{ROUND_TRIPS, SLOW_ROUND_TRIP};
 use super::{Finding, disk};
-use crate::store::postgres::{CONNECTED_WITHIN, CONNECTIONS, snapshot_within};
+use crate::store::postgres::CONNECTIONS;
+use crate::store::statements::snapshot_within;
+use crate::store::time_limits::CONNECTED_WITHIN;
 use crate::store::time_limits::CONNECTION_WITHIN;
 use crate::store::{Database, DatabaseClock, MigrationError, Service, StoreError};
 use crate::store::{order_steps, refunds};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use chrono::NaiveDate;
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use redisson_lock::{Lease, LockClient, LockOptions};
 use tokio::time::Instant;
 
@@ -13,7 +13,7 @@ use super::finding::{ROUND_TRIPS, SLOW_ROUND_TRIP};
 use crate::model::UserId;
 use crate::store::{Keys, LoginLimits, login_limits};
 
-/// A purchase waits for less (crate `redisson-lock`).
+/// A purchase waits for less (crate `redis-link`).
 const SLOW_CONNECTION: Duration = Duration::from_millis(400);
 
 /// The oldest version that is tested.
@@ -38,6 +38,7 @@ pub async fn look(redis: &Redis, url: &str, keys: &Keys) -> Vec<Finding> {
     found.extend(idle_time(redis).await);
     found.push(topology(url));
     found.push(tls(url));
+    found.push(scripts(redis).await);
     found.push(locks(redis, keys).await);
     found.push(order_ids(redis, keys).await);
     found.push(limits(redis, keys).await);
@@ -155,14 +156,20 @@ fn tls(url: &str) -> Finding {
     Finding::note("Redis TLS", "none: fine on a machine or a network of your own, else rediss://")
 }
 
+/// Whether a script can be sent that Redis has forgotten, in a restart for one.
+async fn scripts(redis: &Redis) -> Finding {
+    let about = "Redis scripts";
+    match redis.may_run_scripts().await {
+        Ok(()) => Finding::fine(about, "can be loaded"),
+        Err(error) => Finding::broken(about, format!("{error} (docs/reference.md has the ACL)")),
+    }
+}
+
 /// Takes and gives back a lock under the name of a buyer whom there is not.
 async fn locks(redis: &Redis, keys: &Keys) -> Finding {
     let about = "Redis locks";
     let nobody = UserId::new(i64::MAX).unwrap_or_else(|| unreachable!("it is positive"));
-    let options = LockOptions {
-        lease: Lease::Fixed(std::time::Duration::from_secs(5)),
-        ..LockOptions::default()
-    };
+    let options = LockOptions::default().lease(Lease::Fixed(std::time::Duration::from_secs(5)));
     let client = LockClient::new(redis.clone(), options);
     let tried = async {
         let guard = client.lock(keys.order_lock(nobody)).try_acquire().await?;

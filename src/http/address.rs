@@ -1,14 +1,10 @@
 //! Where a request comes from.
 
-use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Once;
 
-use axum::extract::{FromRef, FromRequestParts};
-use axum::http::{Extensions, HeaderMap, HeaderName, request::Parts};
+use axum::http::{Extensions, HeaderMap, HeaderName};
 use ipnet::{IpNet, Ipv6Net};
-
-use super::App;
 
 /// The other end of the connection; the server puts it into every request.
 #[derive(Debug, Clone, Copy)]
@@ -76,17 +72,6 @@ impl ClientAddress {
 
 fn prefix(address: Ipv6Addr, length: u8) -> String {
     Ipv6Net::new_assert(address, length).trunc().to_string()
-}
-
-impl<S: Sync> FromRequestParts<S> for ClientAddress
-where
-    App: FromRef<S>,
-{
-    type Rejection = Infallible;
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        let app = App::from_ref(state);
-        Ok(Self::of(&parts.headers, &parts.extensions, &app.trusted_proxies))
-    }
 }
 
 /// The last address on the way that is not a trusted proxy's. The client may have made up what stands

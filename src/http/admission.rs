@@ -1,37 +1,32 @@
-//! Which requests are let in: permits for all together, a share and a rate for each buyer, a rate for each address
-//! that shows no good token. So no buyer takes from the others by being loud.
+//! What each buyer, each address and each network may have: so nobody takes from the others by being loud.
 //!
 //! All of it counts within one process. Purchases have limits of their own
 //! ([`Purchases::buy`](crate::purchase::Purchases::buy)), because memory refuses most of them; they share a buyer's rate.
 
-use std::convert::Infallible;
 use std::fmt::Display;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{FromRequestParts, Request, State};
-use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
-use axum::http::request::Parts;
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
-use axum::routing::Router;
 use quick_cache::sync::Cache;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::ApiError;
 use super::address::ClientAddress;
-use super::problem::Code;
-use super::shares::counted_as;
-use super::{ApiError, App};
-use crate::model::{BucketRate, Share, Shares, TokenBuckets, UserId, VoucherId};
-use crate::purchase::sales::Sale;
+use super::shares::{counted_as, network_of};
+use crate::model::{BucketRate, Share, Shares, TokenBuckets, UserId};
 use crate::telemetry;
 
 /// Requests of one buyer that may be under way at once, beside purchases. A page of ours has fewer.
 const REQUESTS_OF_A_BUYER: usize = 8;
-/// When a buyer should ask again who has as many under way.
+/// One IPv4 address, or one IPv6 /48, may have this part of the permits for logins, and for login codes. People who share
+/// one are slower than that; where there are too many of them, the rate of an address is off.
+const PART_OF_A_NETWORK: usize = 4;
+/// When to ask again after as many are under way.
 const RETRY_SHARE: Duration = Duration::from_secs(1);
+/// One IPv6 /48 asks no more often than so many of its addresses: it has 65,536.
+const ADDRESSES_OF_A_NETWORK: NonZeroU32 = NonZeroU32::MIN.saturating_add(15);
 /// Administrators who are remembered, so that a buyer's limits do not concern them.
 const MAX_ADMINISTRATORS: usize = 1_000;
 
@@ -41,16 +36,20 @@ pub struct Admission {
     buyers: Shares<UserId>,
     administrators: Cache<UserId, ()>,
     addresses: TokenBuckets<IpAddr>,
+    networks: TokenBuckets<IpAddr>,
 }
 
-/// The limits of a router: permits for all of its requests, and those of each buyer.
-#[derive(Debug, Clone)]
-struct Limit {
-    permits: Arc<Semaphore>,
-    /// Those of a user who is known to be an administrator.
-    of_administrators: Arc<Semaphore>,
-    buyers: Option<App>,
+/// Permits of a route that strangers use, and the share of them that each network has.
+#[derive(Debug)]
+pub struct StrangersPermits {
+    /// Those of all addresses together.
+    pub all: Arc<Semaphore>,
+    networks: Shares<IpAddr>,
+    of_a_network: usize,
 }
+
+/// What a stranger's request has until it ends.
+type StrangersPermit = (OwnedSemaphorePermit, Option<Share<IpAddr>>);
 
 impl Admission {
     pub(super) fn new(address_rate: BucketRate) -> Self {
@@ -58,6 +57,7 @@ impl Admission {
             buyers: Shares::default(),
             administrators: Cache::new(MAX_ADMINISTRATORS),
             addresses: TokenBuckets::new(address_rate),
+            networks: TokenBuckets::new(address_rate.times(ADDRESSES_OF_A_NETWORK)),
         }
     }
 
@@ -73,47 +73,50 @@ impl Admission {
             return Ok(());
         }
         let customer = counted_as(address.0);
-        self.addresses.take(customer).map_err(|wait| refused_by("address", &customer, wait))
+        self.addresses.take(customer).map_err(|wait| refused_by("address", &customer, wait))?;
+        let network = network_of(address.0);
+        self.networks.take(network).map_err(|wait| refused_by("address", &network, wait))
+    }
+
+    /// What a buyer has under way, if there may be one more. `None`: it is an administrator.
+    pub(super) fn share_of(&self, user: UserId) -> Result<Option<Share<UserId>>, ApiError> {
+        if self.administrators.get(&user).is_some() {
+            return Ok(None);
+        }
+        let share = self.buyers.take(user, REQUESTS_OF_A_BUYER);
+        share.map(Some).ok_or_else(|| refused_by("share", &user, RETRY_SHARE))
     }
 }
 
-impl App {
-    /// Lets `user` ask the database once.
-    ///
-    /// # Errors
-    /// `too_many_requests`. It does not concern administrators.
-    pub(super) fn admit(&self, user: UserId) -> Result<Option<Share<UserId>>, ApiError> {
-        let admission = &self.memory().admission;
-        if admission.administrators.get(&user).is_some() {
+impl StrangersPermits {
+    /// `count` permits. Where no rate of an address counts, one address may have them all.
+    pub(super) fn new(count: usize, address_rate: BucketRate) -> Self {
+        let of_a_network =
+            if address_rate == BucketRate::Off { usize::MAX } else { count / PART_OF_A_NETWORK };
+        Self { all: Arc::new(Semaphore::new(count)), networks: Shares::default(), of_a_network }
+    }
+
+    /// Lets a request in: by its address's share, its address's rate, and then a permit, so that a loud address
+    /// takes none from the others. A token of the request does not count.
+    pub(super) fn admit(
+        &self,
+        address: ClientAddress,
+        admission: &Admission,
+    ) -> Result<StrangersPermit, ApiError> {
+        let share = self.share_of(address)?;
+        admission.admit_stranger(address)?;
+        let permit = Arc::clone(&self.all).try_acquire_owned();
+        Ok((permit.map_err(|_| ApiError::unavailable())?, share))
+    }
+
+    /// Loopback addresses are not limited, as in [`Admission::admit_stranger`].
+    fn share_of(&self, address: ClientAddress) -> Result<Option<Share<IpAddr>>, ApiError> {
+        if address.0.is_loopback() {
             return Ok(None);
         }
-        let share = admission.buyers.take(user, REQUESTS_OF_A_BUYER);
-        let share = share.ok_or_else(|| refused_by("share", &user, RETRY_SHARE))?;
-        // It counts and names for itself.
-        self.purchases.admit(user).map_err(ApiError::too_many_requests)?;
-        Ok(Some(share))
-    }
-
-    /// The sale of a voucher. A request for one that memory does not have, and that may be made up, asks the database.
-    pub(super) async fn sale_for(
-        &self,
-        from: &Anybody,
-        voucher: VoucherId,
-    ) -> Result<Arc<Sale>, ApiError> {
-        if !self.purchases.remembers(voucher) {
-            self.admit_anybody(from)?;
-        }
-        let sale = self.purchases.sale(voucher).await?;
-        sale.ok_or(ApiError::new(Code::VoucherNotFound))
-    }
-
-    /// Lets somebody who needs no token ask the database once: a buyer by the buyer's rate, a stranger by that of the
-    /// address.
-    pub(super) fn admit_anybody(&self, from: &Anybody) -> Result<(), ApiError> {
-        match self.session_of(&from.headers) {
-            Ok(session) => self.admit(session.user).map(drop),
-            Err(_) => self.memory().admission.admit_stranger(from.address),
-        }
+        let network = network_of(address.0);
+        let share = self.networks.take(network, self.of_a_network);
+        share.map(Some).ok_or_else(|| refused_by("address", &network, RETRY_SHARE))
     }
 }
 
@@ -122,103 +125,22 @@ fn refused_by(by: &'static str, whom: &impl Display, wait: Duration) -> ApiError
     ApiError::too_many_requests(wait)
 }
 
-/// From whom a request comes that needs no token.
-#[derive(Debug)]
-pub struct Anybody {
-    pub(super) address: ClientAddress,
-    /// The token alone, if there is one.
-    headers: HeaderMap,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl FromRequestParts<App> for Anybody {
-    type Rejection = Infallible;
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        let Ok(address) = ClientAddress::from_request_parts(parts, app).await;
-        let token = parts.headers.get(AUTHORIZATION).cloned();
-        Ok(Self {
-            address,
-            headers: token.map(|token| (AUTHORIZATION, token)).into_iter().collect(),
-        })
-    }
-}
-
-/// `routes` of buyers, all of which need a token and ask the database. An administrator has other permits, once it is
-/// known that the user is one: buyers can take none of them.
-pub(super) fn limited_for_buyers(
-    app: &App,
-    permits: &Arc<Semaphore>,
-    routes: Router<App>,
-) -> Router<App> {
-    let of_administrators = Arc::clone(&app.memory().administration);
-    with_limit(routes, Limit { of_administrators, ..limit_of(permits, Some(app.clone())) })
-}
-
-/// `routes` within the limit on requests that ask the database.
-pub fn limited<S: Clone + Send + Sync + 'static>(app: App, routes: Router<S>) -> Router<S> {
-    with_limit(routes, limit_of(&app.memory().reads, None))
-}
-
-/// `routes` within the limit on logins. Strangers may use them: whatever they send, it takes nothing from the routes
-/// of [`limited`].
-pub fn limited_logins<S: Clone + Send + Sync + 'static>(app: &App, routes: Router<S>) -> Router<S> {
-    with_limit(routes, limit_of(&app.memory().logins, None))
-}
-
-/// `routes` within the limit on login codes that are on their way. They wait for a gateway: so they have permits of
-/// their own.
-pub fn limited_login_codes<S: Clone + Send + Sync + 'static>(
-    app: &App,
-    routes: Router<S>,
-) -> Router<S> {
-    let permits = Arc::clone(&app.memory().login_codes);
-    routes.route_layer(from_fn_with_state(permits, limit_while_connected))
-}
-
-fn limit_of(permits: &Arc<Semaphore>, buyers: Option<App>) -> Limit {
-    Limit { permits: Arc::clone(permits), of_administrators: Arc::clone(permits), buyers }
-}
-
-fn with_limit<S: Clone + Send + Sync + 'static>(routes: Router<S>, limits: Limit) -> Router<S> {
-    routes.route_layer(from_fn_with_state(limits, limit))
-}
-
-/// Load shedding: beyond the limit a request is refused at once, so that it does not queue for the few
-/// connections of these routes. A request that was let in runs to its end, also if its client leaves: a
-/// connection on which a statement was broken off would be lost to the pool for a while.
-async fn limit(State(limit): State<Limit>, mut request: Request, next: Next) -> Response {
-    let (share, permits) = match limit.buyers.map(|app| admit_buyer(&app, &mut request)) {
-        None => (None, limit.permits),
-        Some(Ok(Some(share))) => (Some(share), limit.permits),
-        Some(Ok(None)) => (None, limit.of_administrators),
-        Some(Err(error)) => return error.into_response(),
-    };
-    let Ok(permit) = permits.try_acquire_owned() else {
-        return ApiError::unavailable().into_response();
-    };
-    let answering = tokio::spawn(async move {
-        let _held = (permit, share);
-        next.run(request).await
-    });
-    answering.await.unwrap_or_else(|_panic| ApiError::new(Code::Internal).into_response())
-}
-
-/// Finds the buyer of a request, for its handler, too, and what the buyer may have under way; `None`: an administrator.
-fn admit_buyer(app: &App, request: &mut Request) -> Result<Option<Share<UserId>>, ApiError> {
-    let session = app.session(request.headers(), request.extensions())?;
-    let share = app.admit(session.user)?;
-    request.extensions_mut().insert(session);
-    Ok(share)
-}
-
-/// The same as `limit` in the task of the connection: a client who leaves breaks it off. For what takes no
-/// connection of a pool for longer than a command of Redis.
-async fn limit_while_connected(
-    State(permits): State<Arc<Semaphore>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    match permits.try_acquire_owned() {
-        Ok(_permit) => next.run(request).await,
-        Err(_) => ApiError::unavailable().into_response(),
+    #[test]
+    fn a_network_asks_no_more_often_than_sixteen_of_its_addresses() {
+        let Ok(rate) = "2/1h".parse() else { unreachable!() };
+        let admission = Admission::new(rate);
+        let admitted = |network: u16, count: u16| {
+            let asks = (0..count).filter(|customer| {
+                let address = IpAddr::from([0x2001, 0xdb8, network, *customer, 0, 0, 0, 1]);
+                admission.admit_stranger(ClientAddress(address)).is_ok()
+            });
+            asks.count()
+        };
+        assert_eq!([admitted(1, 31), admitted(1, 1), admitted(1, 9)], [31, 1, 0]);
+        assert_eq!(admitted(2, 1), 1);
     }
 }

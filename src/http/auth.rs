@@ -4,7 +4,6 @@ use axum::extract::{FromRef, FromRequestParts};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
 
-use super::address::ClientAddress;
 use super::problem::Code;
 use super::{ApiError, App};
 use crate::model::UserId;
@@ -40,7 +39,7 @@ impl App {
             return Ok(*session);
         }
         self.session_of(headers).or_else(|refused| {
-            let address = ClientAddress::of(headers, extensions, &self.trusted_proxies);
+            let address = self.address_of(headers, extensions);
             self.memory().admission.admit_stranger(address)?;
             Err(refused)
         })

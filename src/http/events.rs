@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::address::ClientAddress;
-use super::admission::Anybody;
 use super::event_hub::{Newest, StreamPermit, Topic};
+use super::limits::Anybody;
 use super::problem::Code;
 use super::schemas::Id;
 use super::vouchers::PathId;

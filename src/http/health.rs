@@ -5,29 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::http::StatusCode;
-use axum::routing::get;
-use axum::{Json, Router};
 use futures_util::FutureExt as _;
 use serde::Serialize;
-use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep, timeout};
-use tokio_util::sync::{CancellationToken, DropGuard};
 use utoipa::ToSchema;
 
-use super::ApiError;
-use super::operations::healthz;
-use super::router::with_common_layers;
 use super::schemas::StoreStatus;
-use super::server::{self, ServerLimits};
 use crate::purchase::Purchases;
 use crate::store::nodes::{self, ConnectedNode};
-use crate::store::{Database, DatabaseDurability, Keys, NodeName, ReadCache, Service};
+use crate::store::{Database, Keys, NodeName, ReadCache, Service};
 use crate::telemetry::{self, name};
-use redisson_lock::connection::{Redis, RedisError};
+use redis_link::{LinkError, Redis};
 
 /// How often the stores are asked.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -42,9 +32,6 @@ const ASKS_AFTER: Duration = Duration::from_secs(5);
 /// A server on which nothing could be sold for so long is not ready, although no other one could do better: whoever
 /// looks after it is to see that.
 const UNREADY_AFTER: Duration = Duration::from_secs(60);
-
-/// Connections at once while the database has not been reached.
-const UNREADY_CONNECTIONS: usize = 1024;
 
 /// What the process can reach, and whether it should get requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -168,11 +155,11 @@ impl Asking {
         Reached { database, redis, cut_off }
     }
 
-    async fn say_that_it_is_seen(&self) -> Result<(), RedisError> {
+    async fn say_that_it_is_seen(&self) -> Result<(), LinkError> {
         let mut set = redis::cmd("SET");
         set.arg(self.keys.database_is_seen()).arg(1).arg("PX").arg(SEEN_FOR.as_millis() as u64);
         match self.redis.query::<()>(&set).await {
-            Err(RedisError::Defect(_)) => Ok(()),
+            Err(LinkError::Defect(_)) => Ok(()),
             said => said,
         }
     }
@@ -204,39 +191,8 @@ fn has_lasted(since: Option<Instant>, limit: Duration) -> bool {
 }
 
 /// Whether `ask` succeeds in time.
-async fn answers<E>(ask: impl Future<Output = Result<(), E>>) -> bool {
+pub(super) async fn answers<E>(ask: impl Future<Output = Result<(), E>>) -> bool {
     matches!(timeout(ANSWERS_WITHIN, ask).await, Ok(Ok(())))
-}
-
-/// Answers for a server that has not reached its database yet, on threads of `http`, until the guard is dropped: it
-/// lives, and is not ready.
-pub fn answer_unready(http: &Runtime, listener: &TcpListener, redis: Redis) -> DropGuard {
-    let end = CancellationToken::new();
-    let ended = end.clone().cancelled_owned();
-    let _entered = http.enter();
-    match server::second(listener) {
-        Ok(listener) => {
-            let limits = ServerLimits::of(UNREADY_CONNECTIONS);
-            http.spawn(server::serve(listener, unready(redis), limits, ended));
-        }
-        Err(error) => tracing::warn!(%error, "nobody is told that the server is not ready"),
-    }
-    end.drop_guard()
-}
-
-fn unready(redis: Redis) -> Router {
-    let readyz = async move || {
-        let redis = if answers(redis.ping()).await { "ok" } else { "unavailable" };
-        let (database, durability) = ("unavailable", DatabaseDurability::Unknown.as_str());
-        let cut_off = true;
-        let readiness = Readiness { database, redis, durability, cut_off, draining: false };
-        (StatusCode::SERVICE_UNAVAILABLE, Json(readiness))
-    };
-    let routes = Router::new()
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .fallback(async || ApiError::unavailable());
-    with_common_layers(routes)
 }
 
 /// Writes the metrics: the text of many histograms is long. What says how busy the process is, and what it is, is set

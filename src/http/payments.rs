@@ -79,9 +79,9 @@ impl PaymentGateway for WebhookPayments {
     }
 
     async fn refund(&self, request: &RefundRequest) -> Result<(), GatewayError> {
-        let RefundRequest { payment, transaction_id, amount } = request;
+        let RefundRequest { refund, payment, transaction_id, amount } = request;
         let message = json!({
-            "type": "refund", "refund_id": payment.to_string(), "payment_id": payment.to_string(),
+            "type": "refund", "refund_id": refund.to_string(), "payment_id": payment.to_string(),
             "transaction_id": transaction_id, "amount": amount,
         });
         self.send_work(&message).await

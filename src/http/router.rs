@@ -17,8 +17,8 @@ use tower_http::cors::CorsLayer;
 use tower_http::trace::TraceLayer;
 use tracing::Span;
 
-use super::admission::{limited_for_buyers, limited_login_codes, limited_logins};
 use super::language::Language;
+use super::limits::{limited_for_buyers, limited_login_codes, limited_logins};
 use super::problem::Code;
 use super::request_id::{self, X_REQUEST_ID};
 use super::{ApiError, App, audits, body, docs_page, events, nodes, openapi, operations};

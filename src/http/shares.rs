@@ -30,13 +30,20 @@ impl AddressShares {
 
 /// One customer has a /64 of IPv6, as a rule.
 pub(super) fn counted_as(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
-        }
-    }
+    beginning(address, 4)
+}
+
+/// Some providers give one customer a /48.
+pub(super) fn network_of(address: IpAddr) -> IpAddr {
+    beginning(address, 3)
+}
+
+/// So many segments of an IPv6 address, and an IPv4 address whole.
+fn beginning(address: IpAddr, segments: usize) -> IpAddr {
+    let IpAddr::V6(long) = address else { return address };
+    let mut kept = long.segments();
+    kept[segments..].fill(0);
+    IpAddr::from(kept)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use axum::http::HeaderValue;
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
-use super::admission::Admission;
+use super::admission::{Admission, StrangersPermits};
 use super::event_hub::{EventHub, StreamLimits};
 use super::health::{self, Health};
 use super::revocations::Revocations;
@@ -23,7 +23,7 @@ use crate::purchase::Purchases;
 use crate::store::nodes::ConnectedNode;
 use crate::store::step_turns::{BUYERS_STEPS_OF_A_VOUCHER, STEPS_OF_A_VOUCHER};
 use crate::store::{Database, Keys, LoginLimits, ReadCache};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 
 /// Requests of buyers that may be under way at once, beside purchases; one more is refused.
 const MAX_READS: usize = 64;
@@ -90,7 +90,7 @@ pub struct AppParts {
     /// The origins whose pages may use the API, beside its own.
     pub allowed_origins: Vec<HeaderValue>,
     pub event_streams: StreamLimits,
-    /// How often one address may show no good token.
+    /// How often one address may show no good token, log in, or ask for a login code.
     pub address_rate: BucketRate,
     pub currency: Currency,
 }
@@ -111,9 +111,9 @@ pub struct AppMemory {
     /// A permit for each notification of the payment gateway.
     pub notifications: Arc<Semaphore>,
     /// A permit for each login.
-    pub logins: Arc<Semaphore>,
+    pub logins: Arc<StrangersPermits>,
     /// A permit for each login code that is being sent.
-    pub login_codes: Arc<Semaphore>,
+    pub login_codes: Arc<StrangersPermits>,
     /// Permits for cancellations of buyers.
     pub cancellations: Arc<Semaphore>,
     /// A permit for each payment that a buyer begins.
@@ -140,8 +140,8 @@ impl App {
             metrics: health::metrics_text(&parts.purchases, &parts.database),
             nodes: health::nodes(&parts.database),
             audits: Semaphore::new(1),
-            logins: Arc::new(Semaphore::new(MAX_LOGINS)),
-            login_codes: Arc::new(Semaphore::new(MAX_LOGIN_CODES)),
+            logins: Arc::new(StrangersPermits::new(MAX_LOGINS, parts.address_rate)),
+            login_codes: Arc::new(StrangersPermits::new(MAX_LOGIN_CODES, parts.address_rate)),
             cancellations: Arc::new(Semaphore::new(MAX_CANCELLATIONS)),
             payments: Arc::new(Semaphore::new(MAX_PAYMENTS)),
             notifications: Arc::new(Semaphore::new(MAX_NOTIFICATIONS)),

@@ -14,7 +14,7 @@ use ring::hmac;
 use tokio::sync::Semaphore;
 
 use crate::model::SharedClock;
-use redisson_lock::timeout::within;
+use redis_link::timeout::within;
 
 /// The time and the signature of a message: `t=<unix seconds>,v1=<hexadecimal HMAC-SHA256>`.
 pub const SIGNATURE: &str = "seckill-signature";

@@ -25,6 +25,14 @@ pub enum BucketRate {
 }
 
 impl BucketRate {
+    /// So many times as much.
+    pub const fn times(self, factor: NonZeroU32) -> Self {
+        match self {
+            Self::Off => Self::Off,
+            Self::Per(burst, time) => Self::Per(burst.saturating_mul(factor), time),
+        }
+    }
+
     fn quota(self) -> Option<Quota> {
         let Self::Per(burst, time) = self else { return None };
         let quota = Quota::with_period(time / burst.get());

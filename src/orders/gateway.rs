@@ -24,7 +24,9 @@ pub struct PaymentRequest {
 /// Money to be given back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefundRequest {
-    /// The payment, whose refund has the same name: what is asked for twice is given back once.
+    /// The name of the refund: what is asked for twice is given back once.
+    pub refund: PaymentId,
+    /// The payment for which the gateway took the money, as it was announced.
     pub payment: PaymentId,
     /// The gateway's own name of the money.
     pub transaction_id: String,

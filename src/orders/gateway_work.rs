@@ -121,8 +121,12 @@ impl GatewayWork {
         let claimed = refunds::claim(pool, payment, now.plus(Duration::ZERO), until).await?;
         drop(one);
         let Some(refund) = claimed else { return Ok(false) };
-        let request =
-            RefundRequest { payment, transaction_id: refund.transaction_id, amount: refund.amount };
+        let request = RefundRequest {
+            refund: payment,
+            payment: PaymentId { number: refund.announced.unwrap_or(payment.number), ..payment },
+            transaction_id: refund.transaction_id,
+            amount: refund.amount,
+        };
         if let Err(error) = self.gateway.refund(&request).await {
             let pause = pause_after(refund.attempts);
             tracing::warn!(%payment, attempts = refund.attempts, %error, ?pause, "a refund waits");

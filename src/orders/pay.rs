@@ -64,7 +64,10 @@ impl Orders {
         let OpenPayment { id, amount, pay_by, .. } = payment;
         match gateway.request_payment(PaymentRequest { payment: id, amount, pay_by }).await {
             Ok(pay_url) => {
-                payments::keep_pay_url(&*turn().await?, id, &pay_url).await?;
+                let status = payments::keep_pay_url(&*turn().await?, id, &pay_url).await?;
+                if status != OrderStatus::Unpaid {
+                    return Err(PayError::Refused(status));
+                }
                 payment.pay_url = Some(pay_url);
                 Ok(payment)
             }
@@ -88,7 +91,7 @@ impl Orders {
     ) -> Result<NoticeOutcome, StoreError> {
         let outcome = match payment.parse::<PaymentId>() {
             Ok(id) => {
-                let turn = self.database.steps_of(id.voucher).await?;
+                let turn = self.database.notices_of(id.voucher).await?;
                 let outcome = payments::take_notice(&turn, id, notice).await?;
                 drop(turn);
                 if outcome.changes_stock() {

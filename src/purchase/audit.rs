@@ -12,7 +12,7 @@ use super::broken_promises::{self, Broken};
 pub use super::broken_promises::{Promise, Violation};
 use crate::model::{UserId, VoucherId};
 use crate::store::columns::row;
-use crate::store::postgres::snapshot_within;
+use crate::store::statements::snapshot_within;
 use crate::store::{Database, DatabaseSession, StoreError};
 
 /// The books of a voucher, as `seckill audit --json` writes them.

@@ -114,6 +114,8 @@ const BROKEN_ORDERS: &str = "
                when u.id is null then 'orders of users unknown'
                when o.status = 1 and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute'
                  then 'orders are unpaid a minute after their time was over'
+               when o.status in (1, 2) and s.wound_up_at is not null
+                 then 'orders are open though their sale was cancelled and wound up'
                else 'orders before the sale began or after it ended'
              end as what
       from orders o
@@ -123,6 +125,7 @@ const BROKEN_ORDERS: &str = "
       where ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
         and (u.id is null
              or (o.status = 1 and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute')
+             or (o.status in (1, 2) and s.wound_up_at is not null)
              or o.created_at < least(s.begin_time, v.earliest_begin_time)
              or o.created_at >= greatest(s.end_time, v.latest_end_time))
     ) broken

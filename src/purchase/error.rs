@@ -188,7 +188,9 @@ impl PurchaseError {
             Self::Read(_) => Failure::ReadDefect,
             Self::Overloaded => Failure::Overloaded,
             Self::CircuitOpen => Failure::CircuitOpen,
-            Self::Lock(error) if error.retry_may_help() => Failure::LockUnavailable,
+            Self::Lock(error) if error.retry_may_help() || error.is_misconfigured() => {
+                Failure::LockUnavailable
+            }
             Self::Lock(_) => Failure::LockDefect,
             Self::OrderId(OrderIdError::SequenceExhausted(_)) => Failure::IdsUsedUp,
             Self::OrderId(error) if error.retry_may_help() => Failure::IdUnavailable,

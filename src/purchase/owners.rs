@@ -38,7 +38,7 @@ const MIN_QUESTIONS: u64 = 16;
 const LOADED_WITHIN: Duration = Duration::from_secs(5);
 
 /// One query asks for all waiting buyers of a voucher.
-const LOOKUPS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
+const LOOKUPS: Limits = Limits::batches_of(1024);
 /// Vouchers whose buyers are asked for at once: a quarter of the connections for purchases.
 const VOUCHERS_AT_ONCE: usize = 2;
 

@@ -24,7 +24,7 @@ use crate::store::{
     has_distributed_orders, orders, read_at_start, vouchers,
 };
 use crate::telemetry::{self, SPANS};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use redisson_lock::{Guard, Lease, LockClient, LockError, LockOptions};
 
 /// The pauses that are remembered. One that is forgotten is found by the database.
@@ -74,7 +74,7 @@ impl Purchases {
         read_at_start(|| vouchers::read_clock(database.pool(), &clock)).await?;
         let lease = Lease::Renewed(options.lease);
         let is_distributed = read_at_start(|| has_distributed_orders(database.pool())).await?;
-        let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
+        let locks = LockClient::new(redis, LockOptions::default().lease(lease));
         Ok(Arc::new(Self {
             strategy: options.strategy,
             limit: options.burst,
@@ -128,6 +128,9 @@ impl Purchases {
             return Ok(Outcome::Refused(Refusal::VoucherNotFound));
         };
         let at = self.clock.now();
+        if let Some(order_id) = self.recent_orders.find_of(user, &sale.voucher) {
+            return Ok(Outcome::Refused(Refusal::AlreadyBought { order_id }));
+        }
         if let Some(refusal) = sale.refusal_at(at) {
             // Until memory has the owners, the database is asked.
             let asks = sale.max_orders(at) > 0 && !self.owners.are_in_memory(&sale.voucher);
@@ -202,11 +205,11 @@ impl Purchases {
             sale.breaker.record(&placed);
             let outcome = match placed? {
                 Placement::Ordered(due) => {
-                    self.recent_orders.remember(user, voucher, id, asked_at);
+                    self.recent_orders.remember(user, &sale.voucher, id, asked_at);
                     Outcome::Ordered(Order::placed(id, user, voucher, at, due))
                 }
                 Placement::AlreadyBought(order_id) => {
-                    self.recent_orders.remember(user, voucher, order_id, asked_at);
+                    self.recent_orders.remember(user, &sale.voucher, order_id, asked_at);
                     Outcome::Refused(Refusal::AlreadyBought { order_id })
                 }
                 Placement::SoldOut => {

@@ -20,12 +20,12 @@ use group_commit::{Batcher, Limits};
 const MAX_REMEMBERED: usize = 10_000;
 
 /// One query reads anew the vouchers of all requests that wait.
-const REFRESHES: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
+const REFRESHES: Limits = Limits::batches_of(1024);
 
 /// The same for ids that memory does not have. They have a queue of their own, so that a flood of made-up
 /// ids delays no refresh. The queue is long (64 batches): a process that has just started knows no
 /// voucher, and a whole crowd may come for one.
-const LOOKUPS: Limits = Limits { batch: 256, ..REFRESHES };
+const LOOKUPS: Limits = Limits::batches_of(256);
 /// Where each voucher is read by itself, so many are read at once: a quarter of the purchases' connections.
 const READS_AT_ONCE: usize = 2;
 /// A look-up that found nothing waits this long before the next one begins: it bounds how often a flood

@@ -69,6 +69,6 @@ impl Strategy {
             Self::Locked => (1, 2),
             Self::GroupCommit | Self::GroupCommitUnlocked => (256, 1),
         };
-        Limits { batch, waiting: MAX_WAITING, leaders }
+        Limits::batches_of(batch).waiting(MAX_WAITING).leaders(leaders)
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use sqlx::postgres::PgPool;
 
 use super::columns::row;
-use super::postgres::{in_time, snapshot_within, step_in_time};
+use super::statements::{in_time, snapshot_within, step_in_time, step_with};
+use super::time_limits::GIVES_WAY;
+use super::vouchers::lock_sale;
 use super::{DatabaseSession, StoreError};
 use crate::model::{Order, VoucherId};
 
@@ -37,7 +39,11 @@ pub async fn cancel(pool: &PgPool, voucher: VoucherId) -> Result<bool, StoreErro
     )
     .bind(voucher.get())
     .bind(now);
-    step_in_time(pool, async |connection| query.fetch_one(connection).await).await
+    step_with(GIVES_WAY, pool, async |session| {
+        lock_sale(session, voucher).await?;
+        query.fetch_one(session).await
+    })
+    .await
 }
 
 /// A cancelled sale that may have orders left to be ended; none of `except`.

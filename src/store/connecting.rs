@@ -16,11 +16,23 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::durability::DurabilityCheck;
-use super::postgres::{
-    CONNECTED_WITHIN, OTHER_CONNECTIONS, PURCHASE_CONNECTIONS, STEP_CONNECTIONS,
-};
 use super::stale_sessions;
-use redisson_lock::timeout::within;
+use super::time_limits::CONNECTED_WITHIN;
+use redis_link::timeout::within;
+
+/// Connections of one process for purchases: four batches in flight, and the reads of vouchers and
+/// owners. Few on purpose: more transactions in flight than cores make a hot row slower, not faster.
+pub(super) const PURCHASE_CONNECTIONS: u32 = 8;
+
+/// Connections of one process for everything else.
+pub(super) const OTHER_CONNECTIONS: u32 = 4;
+
+/// Connections of one process for steps that may wait for the row of a voucher: so many for those that buyers take, and as
+/// many for all others. No reader waits behind them, and neither an administrator nor the payment gateway behind buyers.
+pub(super) const STEP_CONNECTIONS: u32 = 2;
+
+/// How many these are.
+pub const CONNECTIONS: u32 = PURCHASE_CONNECTIONS + OTHER_CONNECTIONS + 2 * STEP_CONNECTIONS;
 
 /// Connections that are made for nobody, at most, in the pools of a process: half of each. The others are left to those
 /// who wait. For the pool pauses, up to two seconds, after a server has refused several times.

@@ -10,7 +10,7 @@
 use sqlx::{Connection, PgConnection, PgExecutor, PgPool};
 
 use super::StoreError;
-use super::postgres::in_time;
+use super::statements::in_time;
 
 /// What became of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,10 +93,11 @@ const LEFT_BEHIND: &str = "
     select truncate_local_data_after_distributing_table('vouchers')";
 
 /// The functions that others call where they run: they are on every server.
-const INNER_FUNCTIONS: [&str; 8] = [
+const INNER_FUNCTIONS: [&str; 9] = [
     "sell_many(bigint, bigint[], bigint[], bigint[], timestamptz[])",
     "sale_time()",
     "rebuy_pause(bigint)",
+    "lock_sale(bigint)",
     "log_step(bigint, bigint, text, smallint, smallint, smallint, bigint, timestamptz)",
     "write_payment(bigint, bigint, integer, bigint, boolean, text, bigint, text, timestamptz)",
     "cancel_other_payments(bigint, bigint, timestamptz)",
@@ -106,8 +107,10 @@ const INNER_FUNCTIONS: [&str; 8] = [
 const DISTRIBUTE: &str = "select create_distributed_function($1::regprocedure)";
 
 /// A unique index of a distributed table has to contain the voucher. So the same money may be applied to orders of two
-/// vouchers, if the gateway says so; `seckill audit` over all vouchers finds it.
-const ONE_PER_TRANSACTION: &str = "
+/// vouchers, if the gateway says so; `seckill audit` over all vouchers finds it. A plan that is kept for all arguments
+/// cannot find the worker of a voucher.
+const CHANGES: &str = "
+    alter function sell_many(bigint, bigint[], bigint[], bigint[], timestamptz[]) reset plan_cache_mode;
     drop index if exists payments_one_per_transaction;
     create unique index payments_one_per_transaction on payments (transaction_id, voucher_id)
     where transaction_id is not null";
@@ -169,7 +172,7 @@ pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, D
     let mut has_tables = false;
     let mut has_functions = false;
     if !is_distributed(&mut *transaction, "payments").await? {
-        sqlx::raw_sql(ONE_PER_TRANSACTION).execute(&mut *transaction).await?;
+        sqlx::raw_sql(CHANGES).execute(&mut *transaction).await?;
     }
     for (table, statement) in TABLES {
         if !is_distributed(&mut *transaction, table).await? {

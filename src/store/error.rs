@@ -7,7 +7,7 @@ use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 use group_commit::BatchError;
-use redisson_lock::connection::RedisError;
+use redis_link::LinkError;
 
 /// The internal error by which a server of Citus says that it was killed.
 const SHUT_DOWN: &str = "postmaster was shut down";
@@ -58,6 +58,10 @@ const STALE_PLAN: &str = "RevalidateCachedQuery";
 
 /// The internal error, in no language but English, of a call that met the removal of its function.
 const STALE_FUNCTION: &str = "cache lookup failed for function";
+
+/// Where Citus passes on what a worker answered. While a shard moves, a worker may know the new place of one table's
+/// shard and the old place of another's: it cannot plan a statement over both then, and says "not supported".
+const PASSED_ON: &str = "ReportResultError";
 
 type BoxedCause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -117,12 +121,13 @@ impl StoreError {
     pub fn from_batch(service: Service, error: BatchError<Self>) -> Self {
         match error {
             BatchError::Full => Self::unavailable(service, "too many requests wait for it already"),
+            BatchError::Stopped => Self::unavailable(service, "this process is being stopped"),
             BatchError::NoSlot => {
                 Self::unavailable(service, "its turn among the batches did not come in time")
             }
             BatchError::NotStarted(before) => Self::skipped_after(&before),
             BatchError::Failed(error) => error,
-            BatchError::Interrupted => Self::unknown(service, "the batch was interrupted"),
+            _ => Self::unknown(service, "the batch was interrupted"),
         }
     }
 
@@ -142,6 +147,7 @@ impl StoreError {
         let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
         matches!(answer.code().as_deref(), Some("57014" | "55P03" | "40001" | "40P01"))
             || is_stale_plan(answer.as_ref())
+            || met_a_move(answer.as_ref())
     }
 
     /// Whether the role may not do it.
@@ -186,13 +192,21 @@ impl StoreError {
     }
 }
 
+/// Where in the server's code the answer was written.
+fn routine(answer: &dyn DatabaseError) -> Option<&str> {
+    answer.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::routine)
+}
+
 fn is_stale_plan(answer: &dyn DatabaseError) -> bool {
-    let routine = answer.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::routine);
     match answer.code().as_deref() {
-        Some("0A000") => routine == Some(STALE_PLAN),
+        Some("0A000") => routine(answer) == Some(STALE_PLAN),
         Some("XX000") => answer.message().starts_with(STALE_FUNCTION),
         _ => false,
     }
+}
+
+fn met_a_move(answer: &dyn DatabaseError) -> bool {
+    answer.code().as_deref() == Some("0A000") && routine(answer) == Some(PASSED_ON)
 }
 
 impl From<sqlx::Error> for StoreError {
@@ -206,7 +220,9 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => {
                 Self::Unknown { service, cause: cause(error) }
             }
-            sqlx::Error::Database(answer) if is_stale_plan(answer.as_ref()) => {
+            sqlx::Error::Database(answer)
+                if is_stale_plan(answer.as_ref()) || met_a_move(answer.as_ref()) =>
+            {
                 Self::Unavailable { service, cause: cause(error) }
             }
             sqlx::Error::Database(answer) => match answer.code().as_deref() {
@@ -240,13 +256,16 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
-impl From<RedisError> for StoreError {
-    fn from(error: RedisError) -> Self {
+impl From<LinkError> for StoreError {
+    fn from(error: LinkError) -> Self {
         let service = Service::Redis;
         match error {
-            RedisError::Unavailable(cause) => Self::Unavailable { service, cause },
-            RedisError::Unknown(cause) => Self::Unknown { service, cause },
-            RedisError::Defect(cause) => Self::Defect { service, cause },
+            LinkError::Unavailable(cause) => Self::Unavailable { service, cause },
+            LinkError::Unknown(cause) => Self::Unknown { service, cause },
+            // An operator has to mend it: until then buyers are to come again.
+            LinkError::Misconfigured(cause) => Self::Unavailable { service, cause },
+            // And whatever else there will be.
+            error => Self::Defect { service, cause: error.cause().clone() },
         }
     }
 }

@@ -3,21 +3,21 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use redis::Script;
+use redis_link::LuaScript;
 
 use super::login_limits::Rate;
 use super::{Keys, LoginLimits, StoreError};
-use redisson_lock::connection::{Redis, ScriptCall};
+use redis_link::{Redis, ScriptCall};
 
 /// How long a code is good for.
 pub const CODE_TTL: Duration = Duration::from_secs(120);
 
-static ISSUE_CODE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../../lua/login/issue_code.lua")));
-static CHECK_CODE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../../lua/login/check_code.lua")));
-static USE_CODE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../../lua/login/use_code.lua")));
+static ISSUE_CODE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../../lua/login/issue_code.lua")));
+static CHECK_CODE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../../lua/login/check_code.lua")));
+static USE_CODE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../../lua/login/use_code.lua")));
 
 /// The login codes of one phone, for who asks from one address.
 #[derive(Debug, Clone, Copy)]

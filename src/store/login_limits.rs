@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use redis::Script;
+use redis_link::LuaScript;
 
 use super::{Keys, StoreError};
-use redisson_lock::connection::{Redis, ScriptCall};
+use redis_link::{Redis, ScriptCall};
 
-static RATE_LIMIT: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../../lua/login/rate_limit.lua")));
+static RATE_LIMIT: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../../lua/login/rate_limit.lua")));
 
 /// The longest window.
 const MAX_WINDOW: Duration = Duration::from_secs(31 * 24 * 3600);

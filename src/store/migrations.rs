@@ -13,7 +13,7 @@ use sqlx::migrate::{Migration, MigrationType};
 use sqlx::postgres::PgPool;
 use tokio::time::Instant;
 
-use super::postgres::{snapshot_within, transaction_with};
+use super::statements::{snapshot_within, transaction_with};
 use super::{Database, DatabaseSession, StoreError};
 
 const MIGRATIONS: [(i64, &str, &str); 2] = [

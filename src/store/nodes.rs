@@ -5,7 +5,7 @@ use sqlx::postgres::PgPool;
 
 use super::StoreError;
 use super::node_name::{NodeName, PROGRAM};
-use super::postgres::in_time;
+use super::statements::in_time;
 
 /// Rows that are read: more than servers share one database.
 const MAX_NODES: i64 = 256;

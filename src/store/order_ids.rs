@@ -19,13 +19,13 @@ use chrono::{DateTime, NaiveDate, Utc};
 use super::{Keys, Service, StoreError};
 use crate::model::{OrderId, SharedClock};
 use group_commit::{BatchError, Batcher, Limits};
-use redisson_lock::connection::{Redis, RedisError, ScriptCall};
+use redis_link::{LinkError, Redis, ScriptCall};
 
 /// How often the worker raises a counter that fell back before it gives up.
 const MAX_ATTEMPTS: usize = 4;
 
-/// One draw at a time: see the module's documentation.
-const LIMITS: Limits = Limits { batch: 1024, waiting: 16_384, leaders: 1 };
+/// Ids in one draw. There is one draw at a time: see the module's documentation.
+const MOST_IDS: usize = 1024;
 
 /// No id could be made.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -56,8 +56,8 @@ impl OrderIdError {
         let why = match error {
             BatchError::Failed(error) | BatchError::NotStarted(error) => return error,
             BatchError::Full => "too many purchases wait for an order id already",
-            BatchError::Interrupted => "the draw of order ids was interrupted",
             BatchError::NoSlot => unreachable!("the id worker shares no slots"),
+            _ => "the draw of order ids was interrupted",
         };
         StoreError::unavailable(Service::Redis, why).into()
     }
@@ -79,7 +79,7 @@ impl OrderIds {
         });
         let is_exhausted = AtomicBool::new(false);
         let worker = Arc::new(OrderIdWorker { redis, keys, clock, last, is_exhausted });
-        let draws = Batcher::new(LIMITS, move |waiting: Vec<()>| {
+        let draws = Batcher::new(Limits::batches_of(MOST_IDS), move |waiting: Vec<()>| {
             let worker = Arc::clone(&worker);
             async move {
                 let drawn = worker.draw(waiting.len()).await;
@@ -127,7 +127,7 @@ impl Last {
 impl OrderIdWorker {
     /// The next `count` ids, the smallest first.
     async fn draw(&self, count: usize) -> Result<Vec<OrderId>, OrderIdError> {
-        assert!((1..=LIMITS.batch).contains(&count), "{count} ids for one batch of purchases");
+        assert!((1..=MOST_IDS).contains(&count), "{count} ids for one batch of purchases");
         let count = count as i64;
         for _ in 0..MAX_ATTEMPTS {
             let now = self.clock.now();
@@ -180,7 +180,7 @@ impl OrderIdWorker {
     async fn increment(&self, key: &str, count: i64) -> Result<i64, OrderIdError> {
         match self.redis.query(redis::cmd("INCRBY").arg(key).arg(count)).await {
             // Redis refuses to pass 2^63 - 1; the counter is far beyond its field then.
-            Err(RedisError::Defect(cause)) if cause.to_string().contains("overflow") => {
+            Err(LinkError::Defect(cause)) if cause.to_string().contains("overflow") => {
                 Err(OrderIdError::SequenceExhausted(i64::MAX))
             }
             other => Ok(other.map_err(StoreError::from)?),
@@ -188,8 +188,8 @@ impl OrderIdWorker {
     }
 
     async fn raise(&self, key: &str, used: i64) -> Result<(), StoreError> {
-        static RAISE: std::sync::LazyLock<redis::Script> = std::sync::LazyLock::new(|| {
-            redis::Script::new(include_str!("../../lua/order_ids/raise.lua"))
+        static RAISE: std::sync::LazyLock<redis_link::LuaScript> = std::sync::LazyLock::new(|| {
+            redis_link::LuaScript::new(include_str!("../../lua/order_ids/raise.lua"))
         });
         self.redis.invoke::<i64>(&ScriptCall::new(&RAISE).key(key).arg(used)).await?;
         Ok(())

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::StoreError;
 use super::columns::row;
-use super::postgres::{in_time, step_in_time};
+use super::statements::{in_time, step_in_time};
 use crate::model::{Order, OrderId, OrderStatus, UserId, VoucherId};
 
 /// What became of a step.

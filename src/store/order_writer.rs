@@ -13,13 +13,13 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::time::{Instant, sleep};
 
-use super::postgres::PURCHASE_CONNECTIONS;
+use super::connecting::PURCHASE_CONNECTIONS;
 use super::time_limits::ANSWER_WITHIN;
 use super::{Database, DatabaseSession, Service, StoreError};
 use crate::model::{Due, OrderId, RecentPeak, UserId, VoucherId};
 use crate::telemetry;
 use group_commit::{Answer, Batcher, Limits, Slots, Turn};
-use redisson_lock::timeout::within;
+use redis_link::timeout::within;
 
 /// Between two calls that ask what became of a batch.
 const RESEND_PAUSE: Duration = Duration::from_millis(50);
@@ -69,11 +69,10 @@ pub struct OrderWriter {
     queue: Arc<OrderQueue>,
 }
 
-/// How many orders wait, over all vouchers, how many did so lately, and how many transactions are in flight.
+/// How many orders wait, over all vouchers, and how many did so lately.
 #[derive(Debug)]
 struct OrderQueue {
     depth: AtomicUsize,
-    in_flight: AtomicUsize,
     peak: RecentPeak,
     began: Instant,
 }
@@ -105,15 +104,11 @@ impl OrderWriter {
     pub fn new(database: Database, limits: Limits, is_distributed: bool) -> Self {
         let queue = Arc::new(OrderQueue {
             depth: AtomicUsize::new(0),
-            in_flight: AtomicUsize::new(0),
             peak: RecentPeak::default(),
             began: Instant::now(),
         });
-        let slots = Slots {
-            batches: BATCHES_IN_FLIGHT,
-            alone: HELD_IN_FLIGHT,
-            keys: if is_distributed { NonZero::<usize>::MIN } else { NonZero::<usize>::MAX },
-        };
+        let keys = if is_distributed { NonZero::<usize>::MIN } else { NonZero::<usize>::MAX };
+        let slots = Slots::new(BATCHES_IN_FLIGHT).alone(HELD_IN_FLIGHT).keys(keys);
         let of_all = Arc::clone(&queue);
         let work = move |queued: Vec<(VoucherId, QueuedOrder)>, turn| {
             let orders = queued.iter().map(|(voucher, queued)| (*voucher, queued.order)).collect();
@@ -159,7 +154,7 @@ impl OrderWriter {
 
     /// Transactions in flight now, over all vouchers.
     pub fn batches_in_flight(&self) -> usize {
-        self.queue.in_flight.load(Ordering::Relaxed)
+        self.batcher.in_flight()
     }
 }
 
@@ -184,51 +179,54 @@ async fn place_batch(
     for_row: Wait,
 ) -> Result<Vec<Answer<QueuedOrder, Placed>>, StoreError> {
     telemetry::order_batch(orders.len());
-    queue.in_flight.fetch_add(1, Ordering::Relaxed);
-    let placed = place_all(database, &orders, for_row).await;
-    queue.in_flight.fetch_sub(1, Ordering::Relaxed);
-    let answer = |(placed, (_, order)): (Option<Placement>, &Wanted)| match placed {
-        Some(placed) => Answer::Done(Ok(placed)),
+    let placed = match place_all(database, &orders, for_row).await {
+        Err(error) if !error.retry_may_help() => {
+            tracing::warn!(%error, size = orders.len(), "a batch was refused, placing one by one");
+            place_one_by_one(database, &orders, for_row).await
+        }
+        placed => placed?,
+    };
+    let answer = |(placed, (_, order)): (Option<Placed>, &Wanted)| match placed {
+        Some(placed) => Answer::Done(placed),
         None => Answer::Alone(QueuedOrder::new(*order, queue)),
     };
-    match placed {
-        Ok(placed) => Ok(placed.into_iter().zip(&orders).map(answer).collect()),
-        Err(error) if error.retry_may_help() => Err(error),
-        Err(error) => {
-            tracing::warn!(%error, size = orders.len(), "a batch was refused, placing one by one");
-            let placed = place_one_by_one(database, &orders).await;
-            Ok(placed.into_iter().map(Answer::Done).collect())
-        }
-    }
+    Ok(placed.into_iter().zip(&orders).map(answer).collect())
 }
 
 /// Places each order in a transaction of its own. When the database goes away, the rest is not sent.
-async fn place_one_by_one(database: &Database, orders: &[Wanted]) -> Vec<Placed> {
+async fn place_one_by_one(
+    database: &Database,
+    orders: &[Wanted],
+    for_row: Wait,
+) -> Vec<Option<Placed>> {
     let mut all = Vec::with_capacity(orders.len());
     for order in orders {
-        let placed = place_all(database, std::slice::from_ref(order), Wait::Long).await;
-        let gone = placed.as_ref().err().filter(|error| error.retry_may_help()).cloned();
-        all.push(placed.map(|placed| {
-            placed[0].unwrap_or_else(|| unreachable!("a call that waits leaves out no order"))
-        }));
-        if let Some(error) = gone {
-            all.resize_with(orders.len(), || Err(StoreError::skipped_after(&error)));
-            break;
+        match place_all(database, std::slice::from_ref(order), for_row).await {
+            Ok(placed) => all.extend(placed),
+            Err(error) => {
+                let gone = error.retry_may_help().then(|| StoreError::skipped_after(&error));
+                all.push(Some(Err(error)));
+                if let Some(skipped) = gone {
+                    all.resize_with(orders.len(), || Some(Err(skipped.clone())));
+                    break;
+                }
+            }
         }
     }
     all
 }
 
-/// Places `orders` in one transaction and returns what became of each, in their order: `None` where it was left out.
+/// Places `orders` in one transaction and returns what became of each, in their order: `None` where it was left out, and
+/// nothing was done for it.
 ///
 /// Where a connection breaks, it sends the same orders again, with the same ids, until the time is over:
 /// what an earlier call wrote counts as placed and is not written twice. A silent server uses up the
-/// time in one call.
+/// time in one call. A row that is held then may be so by the call whose answer was lost.
 async fn place_all(
     database: &Database,
     orders: &[Wanted],
     for_row: Wait,
-) -> Result<Vec<Option<Placement>>, StoreError> {
+) -> Result<Vec<Option<Placed>>, StoreError> {
     let deadline = Instant::now() + ANSWER_WITHIN;
     let mut first_unknown: Option<StoreError> = None;
     let mut stale_sessions = 0;
@@ -237,25 +235,28 @@ async fn place_all(
         let call = database.run(async |session| sell(session, orders, for_row).await);
         // A call that takes longer is dropped here, and its connection is closed. (`within` does not
         // count the time in which this process was too busy to read the answer.)
-        let error = match within(left, call).await {
-            Ok(Ok(placed)) => return Ok(placed),
-            Ok(Err(error)) => error,
-            Err(timed_out) => StoreError::unknown(Service::Postgres, timed_out),
+        let answer = within(left, call)
+            .await
+            .unwrap_or_else(|timed_out| Err(StoreError::unknown(Service::Postgres, timed_out)));
+        let is_over = Instant::now() + RESEND_PAUSE >= deadline;
+        let unknown = match (answer, first_unknown) {
+            (Ok(placed), None) => return Ok(placed.into_iter().map(|one| one.map(Ok)).collect()),
+            (Ok(placed), Some(unknown)) if is_over || !placed.contains(&None) => {
+                let known = |one: Option<Placement>| Some(one.ok_or_else(|| unknown.clone()));
+                return Ok(placed.into_iter().map(known).collect());
+            }
+            // Each session of the pool meets it once, and is closed.
+            (Err(error), first)
+                if error.is_stale_plan() && stale_sessions < PURCHASE_CONNECTIONS =>
+            {
+                (stale_sessions, first_unknown) = (stale_sessions + 1, first);
+                continue;
+            }
+            (Err(error), None) if is_over || !error.outcome_unknown() => return Err(error),
+            // Once an answer was lost, an error of a later call does not tell what the first one did.
+            (_, Some(unknown)) if is_over => return Err(unknown),
+            (_, Some(unknown)) | (Err(unknown), None) => unknown,
         };
-        // Each session of the pool meets it once, and is closed.
-        if error.is_stale_plan() && stale_sessions < PURCHASE_CONNECTIONS {
-            stale_sessions += 1;
-            continue;
-        }
-        // Once an answer was lost, an error of a later call does not tell what the first one did.
-        let nothing_was_done = first_unknown.is_none() && !error.outcome_unknown();
-        if nothing_was_done {
-            return Err(error);
-        }
-        let unknown = first_unknown.unwrap_or(error);
-        if Instant::now() + RESEND_PAUSE >= deadline {
-            return Err(unknown);
-        }
         tracing::debug!(error = %unknown, "an answer was lost, asking what became of the orders");
         telemetry::order_batch_resent();
         first_unknown = Some(unknown);

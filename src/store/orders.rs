@@ -7,7 +7,7 @@ use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
 use super::columns::row;
-use super::postgres::{in_time, snapshot_within, transaction_within};
+use super::statements::{in_time, snapshot_within, transaction_within};
 use super::{Database, DatabaseSession, StoreError};
 use crate::model::{Order, OrderId, OrderStatus, UserId, VoucherId};
 

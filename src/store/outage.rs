@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use redisson_lock::connection::{OutageEvent, OutageListener};
+use redis_link::{OutageEvent, OutageListener};
 
 use super::StoreError;
 

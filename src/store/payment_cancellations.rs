@@ -5,8 +5,9 @@ use chrono::{DateTime, Utc};
 use sqlx::postgres::PgPool;
 
 use super::StoreError;
-use super::payments::{self, CLAIM_SETTINGS, PaymentId};
-use super::postgres::{in_time, step_with};
+use super::payments::{self, PaymentId};
+use super::statements::{in_time, step_with};
+use super::time_limits::GIVES_WAY;
 
 /// Up to `limit` payments of which the gateway is to be told at `now`, the longest due first.
 pub async fn list_due(
@@ -38,7 +39,7 @@ pub async fn claim(
     .bind(payment.voucher.get())
     .bind(now)
     .bind(until);
-    step_with(CLAIM_SETTINGS, pool, async |session| query.fetch_optional(session).await).await
+    step_with(GIVES_WAY, pool, async |session| query.fetch_optional(session).await).await
 }
 
 /// Writes what became of the attempt: what the gateway said, where it did not take it, and when it is told again.

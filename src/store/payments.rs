@@ -10,7 +10,7 @@ use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
 use super::columns::{column, row};
-use super::postgres::{in_time, step_in_time};
+use super::statements::{in_time, step_in_time};
 use super::{Service, StoreError};
 use crate::model::{InvalidId, Order, OrderId, OrderStatus, UserId, VoucherId};
 
@@ -193,10 +193,6 @@ pub async fn ask_later(pool: &PgPool, id: PaymentId, pause: Duration) -> Result<
     Ok(())
 }
 
-/// A claim of work gives way where another session holds the row, or the table: what is left of an attempt would wait
-/// in the server after the claim was given up.
-pub(super) const CLAIM_SETTINGS: &str = "set local lock_timeout = '350ms'";
-
 /// Up to `limit` payments of which there is something to be done at `now`, as `statement` finds them.
 pub(super) async fn list_due(
     pool: &PgPool,
@@ -208,17 +204,32 @@ pub(super) async fn list_due(
     in_time(pool, async |connection| query.fetch_all(connection).await).await
 }
 
-/// Keeps where the buyer pays.
-pub async fn keep_pay_url(pool: &PgPool, id: PaymentId, pay_url: &str) -> Result<(), StoreError> {
-    let query = sqlx::query(
-        "update payments set pay_url = $4 where order_id = $1 and number = $2 and voucher_id = $3",
+/// Keeps where the buyer pays, and returns in which state the order is. Where it is not unpaid any more, the gateway may
+/// have heard that the payment is not wanted before it knew of the payment: it is told again.
+pub async fn keep_pay_url(
+    pool: &PgPool,
+    id: PaymentId,
+    pay_url: &str,
+) -> Result<OrderStatus, StoreError> {
+    let query = sqlx::query_scalar(
+        "with bought as (
+           select status from orders where id = $1 and voucher_id = $3
+         ), kept as (
+           update payments set pay_url = $4 where order_id = $1 and number = $2 and voucher_id = $3
+         ), told_again as (
+           update payment_cancellations set next_attempt_at = created_at
+           where order_id = $1 and number = $2 and voucher_id = $3
+             and (select status from bought) <> 1
+             and exists (select from payments p where p.order_id = $1 and p.number = $2
+                         and p.voucher_id = $3 and p.status = 1)
+         )
+         select status from bought",
     )
     .bind(id.order.get())
     .bind(id.number)
     .bind(id.voucher.get())
     .bind(pay_url);
-    step_in_time(pool, async |connection| query.execute(connection).await).await?;
-    Ok(())
+    step_in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
 /// What the gateway says of a payment.

@@ -12,9 +12,9 @@ use std::io::ErrorKind;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
 use sqlx::{ConnectOptions, Connection};
 
-use super::postgres::CONNECTED_WITHIN;
+use super::time_limits::CONNECTED_WITHIN;
 use super::{Service, StoreError};
-use redisson_lock::timeout::within;
+use redis_link::timeout::within;
 
 /// A setting of our own that only we send.
 const MARK: &str = "seckill.session";

@@ -8,162 +8,25 @@ use futures_util::future::join_all;
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use tokio::time::timeout;
 
-use super::connecting::{Connecting, pool};
+use super::connecting::{OTHER_CONNECTIONS, PURCHASE_CONNECTIONS, STEP_CONNECTIONS, pool};
 use super::distribution::{self, Distribution, DistributionError};
 use super::durability::{DatabaseDurability, DurabilityCheck};
 use super::node_name::{NodeName, PROGRAM};
-use super::outage::DatabaseOutage;
 use super::session::DatabaseSession;
 use super::source::{AddressSource, differ};
-use super::step_turns::{BUYERS_STEPS_OF_A_VOUCHER, STEPS_OF_A_VOUCHER, StepPool, StepTurn};
-use super::time_limits::{ANSWER_WITHIN, CONNECTION_WITHIN};
-use super::{Service, StoreError, pooler, stale_sessions};
+use super::statements::{OUTAGE, acquire, bounded};
+use super::step_turns::{
+    BUYERS_STEPS_OF_A_VOUCHER, NOTICES_OF_A_VOUCHER, STEPS_OF_A_VOUCHER, StepPool, StepTurn,
+};
+use super::time_limits::ANSWER_WITHIN;
+use super::{StoreError, pooler, stale_sessions};
 use crate::model::VoucherId;
-use redisson_lock::timeout::within;
 
+pub use super::connecting::CONNECTIONS;
 pub use super::source::UrlFile;
-
-/// How long it may take to make a connection. A statement waits for less, and the connection is made all the same.
-pub const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long a handle that is closed waits for what is under way. Purchases have ended before.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Connections of one process for purchases: four batches in flight, and the reads of vouchers and
-/// owners. Few on purpose: more transactions in flight than cores make a hot row slower, not faster.
-pub(super) const PURCHASE_CONNECTIONS: u32 = 8;
-
-/// Connections of one process for everything else.
-pub(super) const OTHER_CONNECTIONS: u32 = 4;
-
-/// Connections of one process for steps that may wait for the row of a voucher: so many for those that buyers take, and as
-/// many for all others. No reader waits behind them, and neither an administrator nor the payment gateway behind buyers.
-pub(super) const STEP_CONNECTIONS: u32 = 2;
-
-/// How many these are.
-pub const CONNECTIONS: u32 = PURCHASE_CONNECTIONS + OTHER_CONNECTIONS + 2 * STEP_CONNECTIONS;
-
-/// Shared by all handles of the process: it is about the log.
-static OUTAGE: DatabaseOutage = DatabaseOutage::new();
-
-/// Runs one statement on a connection of `pool`. Where no answer comes in time, the connection is closed:
-/// in the pool it would be pinged without a time-out.
-///
-/// # Errors
-/// `Unavailable` without a connection, `Unknown` when no answer came in time; what `statement` returns.
-pub(super) async fn in_time<T>(
-    pool: &PgPool,
-    statement: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
-) -> Result<T, StoreError> {
-    let answer = bounded(ANSWER_WITHIN, pool, None, statement).await;
-    OUTAGE.observe(&answer);
-    answer
-}
-
-/// Runs one statement that may wait for the row of a voucher. Its time begins when it has a connection: so a
-/// row that is held is told as "nothing was done", however long the wait for the connection was.
-///
-/// # Errors
-/// As those of [`in_time`].
-pub(super) async fn step_in_time<T>(
-    pool: &PgPool,
-    statement: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
-) -> Result<T, StoreError> {
-    step(pool, None, statement).await
-}
-
-/// The same as a transaction with `settings`.
-pub(super) async fn step_with<T>(
-    settings: &str,
-    pool: &PgPool,
-    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
-) -> Result<T, StoreError> {
-    step(pool, Some(pooler::begin("read committed", settings)), work).await
-}
-
-async fn step<T>(
-    pool: &PgPool,
-    begin: Option<String>,
-    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
-) -> Result<T, StoreError> {
-    let answer = async {
-        let session = acquire(pool).await?;
-        match within(ANSWER_WITHIN, session.run(begin, work)).await {
-            Ok(answer) => answer,
-            Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
-        }
-    };
-    let answer = answer.await;
-    OUTAGE.observe(&answer);
-    answer
-}
-
-/// Runs `work`, which is nobody's purchase, as one transaction of at most `limit`.
-///
-/// # Errors
-/// `Unavailable` without a connection, `Unknown` when it takes longer; what `work` returns.
-pub async fn transaction_within<T>(
-    limit: Duration,
-    pool: &PgPool,
-    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
-) -> Result<T, StoreError> {
-    bounded(limit, pool, Some(pooler::begin("read committed", &ends_after(limit))), work).await
-}
-
-/// Runs `work`, which is nobody's purchase, as one transaction with `settings`, however long it takes.
-///
-/// # Errors
-/// `Unavailable` without a connection; what `work` returns.
-pub(super) async fn transaction_with<T>(
-    settings: &str,
-    pool: &PgPool,
-    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
-) -> Result<T, StoreError> {
-    let begin = pooler::begin("read committed", settings);
-    acquire(pool).await?.run(Some(begin), work).await
-}
-
-/// Runs `work`, which only reads, on one snapshot of the database, for at most `limit`.
-///
-/// # Errors
-/// `Unavailable` when it takes longer; what `work` returns.
-pub async fn snapshot_within<T>(
-    limit: Duration,
-    pool: &PgPool,
-    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
-) -> Result<T, StoreError> {
-    let begin = pooler::begin("repeatable read, read only", &ends_after(limit));
-    bounded(limit, pool, Some(begin), work).await.map_err(StoreError::into_read_error)
-}
-
-fn ends_after(limit: Duration) -> String {
-    format!("set local statement_timeout = {}", limit.as_millis())
-}
-
-/// A connection of `pool`.
-///
-/// # Errors
-/// `Unavailable` when none was to be had in time: nothing was sent.
-async fn acquire(pool: &PgPool) -> Result<DatabaseSession, StoreError> {
-    match within(CONNECTION_WITHIN, Connecting::in_pool(pool)).await {
-        Ok(Ok(connection)) => Ok(DatabaseSession::on(connection, pool.connect_options())),
-        Ok(Err(error)) => Err(StoreError::unavailable(Service::Postgres, error)),
-        Err(timed_out) => Err(StoreError::unavailable(Service::Postgres, timed_out)),
-    }
-}
-
-async fn bounded<T, E: Into<StoreError> + From<sqlx::Error>>(
-    limit: Duration,
-    pool: &PgPool,
-    begin: Option<String>,
-    work: impl AsyncFnOnce(&mut DatabaseSession) -> Result<T, E>,
-) -> Result<T, StoreError> {
-    // The connection is also closed when time is over or the caller drops this future.
-    match within(limit, async { acquire(pool).await?.run(begin, work).await }).await {
-        Ok(answer) => answer,
-        Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
-    }
-}
 
 /// Connections to PostgreSQL. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -201,10 +64,9 @@ impl Database {
         let options = pooler::with_settings((*first_address).clone());
         let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
         let others = pool(OTHER_CONNECTIONS, options.clone(), &durability);
-        let step_pool =
-            |options, longest| StepPool::new(pool(STEP_CONNECTIONS, options, &durability), longest);
-        let steps = step_pool(options.clone(), STEPS_OF_A_VOUCHER);
-        let buyers_steps = step_pool(options, BUYERS_STEPS_OF_A_VOUCHER);
+        let step_pool = |options| StepPool::new(pool(STEP_CONNECTIONS, options, &durability));
+        let steps = step_pool(options.clone());
+        let buyers_steps = step_pool(options);
         Ok(Self {
             purchases,
             others,
@@ -325,7 +187,15 @@ impl Database {
     /// # Errors
     /// `Unavailable` when others of this voucher, before it, take too long.
     pub async fn steps_of(&self, voucher: VoucherId) -> Result<StepTurn, StoreError> {
-        self.steps.turn_of(voucher).await
+        self.steps.turn_of(voucher, STEPS_OF_A_VOUCHER).await
+    }
+
+    /// The same for what the payment gateway says of `voucher`, which may come as a burst.
+    ///
+    /// # Errors
+    /// As [`Database::steps_of`].
+    pub async fn notices_of(&self, voucher: VoucherId) -> Result<StepTurn, StoreError> {
+        self.steps.turn_of(voucher, NOTICES_OF_A_VOUCHER).await
     }
 
     /// The same for the steps that buyers take.
@@ -333,7 +203,7 @@ impl Database {
     /// # Errors
     /// As [`Database::steps_of`].
     pub async fn buyers_steps_of(&self, voucher: VoucherId) -> Result<StepTurn, StoreError> {
-        self.buyers_steps.turn_of(voucher).await
+        self.buyers_steps.turn_of(voucher, BUYERS_STEPS_OF_A_VOUCHER).await
     }
 
     /// The pool that purchases have to themselves.

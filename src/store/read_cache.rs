@@ -39,7 +39,7 @@ where
     {
         let kept: Arc<Cache<K, Kept<V>>> = Arc::new(Cache::new(entries));
         let cache = Arc::clone(&kept);
-        let limits = Limits { batch: 64, waiting, leaders: 1 };
+        let limits = Limits::batches_of(64).waiting(waiting);
         let reads = Batcher::new(limits, move |keys: Vec<K>| {
             let (cache, read) = (Arc::clone(&cache), read.clone());
             async move {

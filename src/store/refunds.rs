@@ -7,8 +7,9 @@ use utoipa::ToSchema;
 
 use super::StoreError;
 use super::columns::{column, row};
-use super::payments::{self, CLAIM_SETTINGS, PaymentId};
-use super::postgres::{in_time, step_in_time, step_with};
+use super::payments::{self, PaymentId};
+use super::statements::{in_time, step_in_time, step_with};
+use super::time_limits::GIVES_WAY;
 use crate::model::{OrderId, VoucherId};
 
 /// Money on its way back.
@@ -42,11 +43,14 @@ pub struct Refund {
     /// When the same money went back a second time: by the gateway and outside it, or by a charge-back.
     #[schema(required = true)]
     pub given_back_twice_at: Option<DateTime<Utc>>,
+    /// The number of the payment that the gateway knows, where it took money twice for that one.
+    #[serde(skip)]
+    pub announced: Option<i32>,
 }
 
 row! {
     Refund: ..payment_id, order_id, voucher_id, transaction_id, amount, reason, attempts, next_attempt_at,
-    last_error, created_at, given_back_twice_at
+    last_error, created_at, given_back_twice_at, announced
 }
 
 /// Up to `limit` payments whose refund is to be tried at `now`, the longest due first.
@@ -80,7 +84,7 @@ pub async fn claim(
     .bind(payment.voucher.get())
     .bind(now)
     .bind(until);
-    step_with(CLAIM_SETTINGS, pool, async |session| query.fetch_optional(session).await).await
+    step_with(GIVES_WAY, pool, async |session| query.fetch_optional(session).await).await
 }
 
 /// What became of a refund that the gateway has done.

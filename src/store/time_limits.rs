@@ -3,10 +3,11 @@
 //! | limit | what it bounds | depends on |
 //! | --- | --- | --- |
 //! | 250 ms | the circuit breaker refuses before one purchase tries ([`breaker`](crate::purchase)) | |
-//! | 400 ms, 500 ms | a connection to Redis, an answer of Redis (crate `redisson-lock`) | |
-//! | 50 ms | `lock_timeout` in `sell_many`: another session holds the row of a voucher, or an order that a buyer has | longer than a batch of another server takes |
+//! | 400 ms, 500 ms | a connection to Redis, an answer of Redis (crate `redis-link`) | |
+//! | 50 ms | `lock_timeout` in `sell_many`: another session holds the row of a voucher, an order that a buyer has, or a table (nothing sells then, and the buyers hear so) | longer than a batch of another server takes |
 //! | 600 ms | `lock_timeout` in `sell`, which takes the orders of a voucher whose row is held | shorter than the answer, so that a held row is told as "nothing done", where the batch waits for it once and has a connection at once |
-//! | 350 ms | `lock_timeout` in the steps after the purchase. For one row a step may wait twice: first for the session before it in the queue, then for the session that holds the row | twice is shorter than the answer. A step that waits for two rows may be given up first: its outcome is then unknown, and the same call again is safe |
+//! | 350 ms | `lock_timeout` in the steps after the purchase, until they have locked a sale. For one row a step may wait twice: first for the session before it in the queue, then for the session that holds the row | twice is shorter than the answer. A step that waits for two rows may be given up first: its outcome is then unknown, and the same call again is safe |
+//! | 50 ms | `lock_timeout` of a step that has locked a sale (`lock_sale`): another session holds the order, or a table that the step writes | a small part of `sell`'s 600 ms: all buyers of the voucher wait behind it, and behind those of the other servers |
 //! | 700 ms | [`CONNECTION_WITHIN`] | shorter than the answer, which includes it (in the steps after the purchase the answer's time begins with the connection) |
 //! | 800 ms | [`ANSWER_WITHIN`] | shorter than [`FRESH_FOR`]: what is read is still fresh when it comes |
 //! | 900 ms | [`FRESH_FOR`] | shorter than the promised second |
@@ -23,6 +24,13 @@ pub const CONNECTION_WITHIN: Duration = Duration::from_millis(700);
 /// the steps after the purchase, whose time begins with the connection). A server that is paused or cut off answers nothing at all.
 pub const ANSWER_WITHIN: Duration = Duration::from_millis(800);
 
+/// The setting of a transaction that gives way where another session holds a row, or a table: what is left of an attempt
+/// would wait in the server after the attempt was given up.
+pub(super) const GIVES_WAY: &str = "set local lock_timeout = '350ms'";
+
+/// How long it may take to make a connection. A statement waits for less, and the connection is made all the same.
+pub const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
+
 /// How long memory is believed: less than the promised second, for a read itself takes a moment.
 pub const FRESH_FOR: Duration = Duration::from_millis(900);
 
@@ -36,13 +44,50 @@ const _: () = {
 mod tests {
     use super::*;
 
+    /// The functions, by name.
+    fn functions() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let file = include_str!("../../migrations/0002_functions.sql");
+        let all = file.split("\ncreate function ").skip(1);
+        all.map(|function| function.split_once('(').unwrap_or_default())
+    }
+
     #[test]
     fn a_row_that_is_held_is_told_before_the_answer_is_late() {
-        let functions = include_str!("../../migrations/0002_functions.sql");
-        // Each function that writes has it; `sale_time`, `rebuy_pause` and `orders_of_buyers` do not write.
-        let writers = functions.matches("\ncreate function ").count() - 3;
-        let with = |limit_ms: u128| functions.matches(&format!("'{limit_ms}ms'")).count();
-        assert_eq!((with(600), with(350), with(50)), (1, writers - 2, 1));
-        assert!(writers >= 8 && 2 * 350 < ANSWER_WITHIN.as_millis());
+        let with = |limit_ms: u128| {
+            let limit = format!("set lock_timeout = '{limit_ms}ms'");
+            functions().filter(|(_, body)| body.contains(&limit)).map(|(name, _)| name).collect()
+        };
+        let (sells, batches, steps): (Vec<_>, Vec<_>, Vec<_>) = (with(600), with(50), with(350));
+        assert_eq!((sells, batches), (vec!["sell"], vec!["sell_many"]));
+        assert!(steps.len() >= 8 && 2 * 350 < ANSWER_WITHIN.as_millis(), "{steps:?}");
+        // The others do not write, or count by the function that calls them: theirs would end that of `lock_sale`.
+        let others = functions().filter(|(_, body)| !body.contains("\nset lock_timeout"));
+        let expected = [
+            "sale_time",
+            "rebuy_pause",
+            "orders_of_buyers",
+            "lock_sale",
+            "log_step",
+            "cancel_other_payments",
+            "write_payment",
+            "record_return",
+            "mark_order_refunded",
+        ];
+        assert_eq!(others.map(|(name, _)| name).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_step_locks_a_sale_by_one_function_after_which_it_waits_for_nothing_else_for_long() {
+        let locks_itself = |body: &str| {
+            body.split(';').any(|statement| {
+                statement.contains("from seckill_vouchers")
+                    && statement.contains("for no key update")
+            })
+        };
+        let who = functions().filter(|(_, body)| locks_itself(body)).map(|(name, _)| name);
+        assert_eq!(who.collect::<Vec<_>>(), ["sell_many", "sell", "lock_sale"]);
+        assert!(
+            functions().any(|(name, body)| name == "lock_sale" && body.contains("'50ms', true"))
+        );
     }
 }

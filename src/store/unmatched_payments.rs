@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::StoreError;
 use super::columns::row;
 use super::payments::Money;
-use super::postgres::in_time;
+use super::statements::in_time;
 
 /// Money that the gateway took for a payment that is not ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]

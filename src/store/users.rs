@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgPool;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::columns::row;
-use super::postgres::{in_time, transaction_within};
+use super::connecting::OTHER_CONNECTIONS;
+use super::statements::{in_time, step_with, transaction_within};
+use super::time_limits::{CONNECTION_WITHIN, GIVES_WAY};
 use super::{DatabaseSession, Service, StoreError};
 use crate::model::{User, UserId};
+use redis_link::timeout::within;
 
 row! { User: id, phone, nickname, created_at, tokens_not_before }
 
@@ -36,7 +40,23 @@ pub async fn find_or_create(
     .bind(phone)
     .bind(nickname)
     .bind(now);
-    in_time(pool, async |connection| query.fetch_one(connection).await).await
+    let _place = place_of(&WRITING).await?;
+    step_with(GIVES_WAY, pool, async |session| query.fetch_one(session).await).await
+}
+
+/// Statements of this process that write users, at once, on the connections of all readers. Another session may hold a
+/// user's row, or all of them ([`reserve_ids`] does): the others go on reading.
+pub(super) static WRITING: Semaphore = Semaphore::const_new(OTHER_CONNECTIONS as usize / 2);
+
+/// One of these places, as soon as one is free.
+pub(super) async fn place_of(
+    places: &'static Semaphore,
+) -> Result<SemaphorePermit<'static>, StoreError> {
+    let Ok(Ok(place)) = within(CONNECTION_WITHIN, places.acquire()).await else {
+        let why = "statements that were sent before wait for the rows of users";
+        return Err(StoreError::unavailable(Service::Postgres, why));
+    };
+    Ok(place)
 }
 
 async fn find_by_phone(pool: &PgPool, phone: &str) -> Result<Option<User>, StoreError> {

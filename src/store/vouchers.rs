@@ -5,7 +5,8 @@ use sqlx::postgres::PgPool;
 use sqlx::{FromRow, Row};
 
 use super::columns::row;
-use super::postgres::{in_time, step_with};
+use super::statements::{in_time, step_with};
+use super::time_limits::GIVES_WAY;
 use super::{DatabaseClock, DatabaseSession, StoreError};
 use crate::model::{Voucher, VoucherId};
 
@@ -261,7 +262,8 @@ pub async fn change(
     .bind(&change.terms)
     .bind(change.value);
     // A change that was given up must not come after all: `By` would count twice when it is repeated.
-    step_with("set local lock_timeout = '350ms'", pool, async |session| {
+    step_with(GIVES_WAY, pool, async |session| {
+        lock_sale(session, voucher).await?;
         let refused = match query.fetch_optional(&mut *session).await {
             Ok(Some(voucher)) => return Ok(Changed::Voucher(voucher)),
             Ok(None) => return unchanged(session, voucher).await,
@@ -283,6 +285,15 @@ pub async fn change(
         }
     })
     .await
+}
+
+/// Locks the sale of `voucher`, whose buyers wait from here on: so the transaction waits for nothing else for long.
+pub(super) async fn lock_sale(
+    session: &mut DatabaseSession,
+    voucher: VoucherId,
+) -> sqlx::Result<()> {
+    let lock = sqlx::query("select lock_sale($1)").bind(voucher.get());
+    lock.execute(session).await.map(drop)
 }
 
 /// Why no row of `voucher` was changed.

@@ -3,11 +3,12 @@
 #[allow(unused_imports)]
 use crate::worlds::*;
 use std::io::ErrorKind;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use seckill::http::router;
 use seckill::http::server::{self, ServerLimits};
 use seckill::purchase::Strategy;
+use seckill::store::time_limits::ANSWER_WITHIN;
 use serde_json::Value;
 use sqlx::Connection;
 use tokio::io::AsyncReadExt;
@@ -120,6 +121,7 @@ async fn buyers_who_hang_up_leave_whole_orders_or_none_and_no_lock() {
         let address = world.serve().await;
         let api = Api::at(world, address);
         let row = api.world.hold_the_row().await;
+        let begun = Instant::now();
         let mut leaving = Vec::new();
         for buyer in 1..=60 {
             let mut raw = Raw::connect(address).await;
@@ -133,8 +135,11 @@ async fn buyers_who_hang_up_leave_whole_orders_or_none_and_no_lock() {
             leaving.push(raw);
         }
         drop(leaving);
-        let is_locked = api.world.strategy != Strategy::GroupCommitUnlocked;
-        assert_eq!(lock_exists(&api.world, 1).await, is_locked);
+        let is_locked = lock_exists(&api.world, 1).await;
+        // A purchase that is not answered in time releases its lock: on a busy machine this look may come too late.
+        if begun.elapsed() < ANSWER_WITHIN {
+            assert_eq!(is_locked, api.world.strategy != Strategy::GroupCommitUnlocked);
+        }
         row.close().await.unwrap();
         // Everybody comes back, so everybody learns what became of them.
         for buyer in 1..=60 {

@@ -2,8 +2,9 @@
 
 use chrono::TimeDelta;
 use futures_util::future::join_all;
-use seckill::model::{BucketRate, Clock, VoucherId};
+use seckill::model::{BucketRate, Clock, SystemClock, VoucherId};
 use seckill::purchase::DEFAULT_BUYER_RATE;
+use seckill::store::users;
 use seckill::store::vouchers::NewVoucher;
 use sqlx::Connection;
 
@@ -43,12 +44,7 @@ async fn a_buyer_has_so_many_requests_and_another_buyer_as_many() {
     api.get_as(1, &format!("/api/orders/{order}")).await.is(200);
     let other = api.world.voucher(9).await.id;
     for refused in [api.get_as(1, "/api/orders").await, api.buy(1, other).await] {
-        let wait: u64 = refused
-            .problem(429, "too_many_requests")
-            .header("retry-after")
-            .unwrap()
-            .parse()
-            .unwrap();
+        let wait = refused.problem(429, "too_many_requests").retry_after_s();
         assert!((600..=720).contains(&wait), "{wait}");
     }
     // Refusals from memory come first.
@@ -265,6 +261,56 @@ async fn who_cancels_and_buys_again_waits_and_the_wait_doubles() {
     // The time that an order was given to be paid costs no pause.
     let expired = "update orders set status = 4, cancelled_by = 3, cancelled_at = sale_time() where id = $1::bigint";
     sqlx::query(expired).bind(&order).execute(api.world.database.pool()).await.unwrap();
+    let moved = "update seckill_vouchers set revision = revision + 1";
+    sqlx::query(moved).execute(api.world.database.pool()).await.unwrap();
     eventually("who did not pay buys again", async || api.buy(1, voucher).await.status == 201)
         .await;
+}
+
+/// As `seckill tokens` holds all users for a moment: none can be written, and all can be read.
+#[tokio::test(flavor = "multi_thread")]
+async fn users_whose_rows_are_held_leave_readers_their_connections() {
+    let api = api_with("off").await;
+    let holder = api.world.begin("lock table users in share row exclusive mode").await;
+    let log_out = |user| api.request("DELETE", "/api/sessions").bearer_auth(api.world.token(user));
+    let ended = join_all((1..=10).map(|user| api.send(log_out(user))));
+    let readers = async {
+        api.world.until_one_waits().await;
+        for _ in 0..40 {
+            api.get_as(12, "/api/orders").await.is(200);
+        }
+        holder.close().await.unwrap();
+    };
+    let (ended, ()) = tokio::join!(ended, readers);
+    for answer in ended {
+        assert!([204, 503].contains(&answer.status), "{answer:?}");
+    }
+    // It can be repeated.
+    assert!([204, 401].contains(&api.send(log_out(1)).await.status));
+}
+
+/// The row of one user is held, who ends the sessions again and again, by eight connections.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_whose_row_is_held_keeps_nobody_from_a_first_login() {
+    let api = api_with("off").await;
+    let holder = api.world.begin("select from users where id = 1 for update").await;
+    let log_out =
+        || api.send(api.request("DELETE", "/api/sessions").bearer_auth(api.world.token(1)));
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let flood = join_all((0..SHARE).map(|_| async {
+        while !*stopped.borrow() {
+            log_out().await.problem(503, "unavailable");
+        }
+    }));
+    let others = async {
+        api.world.until_one_waits().await;
+        for number in 0..25 {
+            let (pool, phone) = (api.world.database.pool(), format!("138{number:08}"));
+            users::find_or_create(pool, &phone, "new", SystemClock.now()).await.unwrap();
+        }
+        stop.send(true).unwrap();
+    };
+    tokio::join!(flood, others);
+    holder.close().await.unwrap();
+    log_out().await.is(204);
 }

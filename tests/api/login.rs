@@ -81,8 +81,7 @@ async fn a_wrong_code_is_refused_and_ten_are_all_that_an_address_may_try() {
     try_code(&api, PHONE, &another_code(&code)).await.problem(401, "unauthenticated");
     ask(&api, PHONE).await.is(202);
     let refused = try_code(&api, PHONE, &code).await;
-    let wait: i64 =
-        refused.problem(429, "too_many_requests").header("retry-after").unwrap().parse().unwrap();
+    let wait = refused.problem(429, "too_many_requests").retry_after_s();
     assert!((1..=3600).contains(&wait), "{wait}");
 }
 
@@ -218,8 +217,7 @@ async fn one_phone_is_sent_five_codes_and_then_told_when_to_come_back() {
         ask(&api, spelling).await.is(202);
     }
     let refused = ask(&api, PHONE).await;
-    refused.problem(429, "too_many_requests");
-    let wait: i64 = refused.header("retry-after").unwrap().parse().unwrap();
+    let wait = refused.problem(429, "too_many_requests").retry_after_s();
     assert!((1..=600).contains(&wait), "{wait}");
     assert_eq!(api.world.sms.0.lock().unwrap().len(), 5);
     let left_ms =

@@ -1,6 +1,6 @@
 //! How often codes may be asked for and tried, by address, by network, by phone and by everybody.
 
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use serde_json::json;
 
 use testkit::redis_nodes::Cluster;
@@ -34,8 +34,7 @@ fn phone(number: u32) -> String {
 
 #[track_caller]
 fn refused(answer: &Answer, at_most_s: u32) {
-    answer.problem(429, "too_many_requests");
-    let wait_s: u32 = answer.header("retry-after").unwrap().parse().unwrap();
+    let wait_s = answer.problem(429, "too_many_requests").retry_after_s();
     assert!((1..=at_most_s).contains(&wait_s), "{answer:?}");
 }
 

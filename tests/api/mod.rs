@@ -9,6 +9,7 @@ mod document;
 mod events;
 mod fairness;
 mod login;
+mod login_fairness;
 mod login_limits;
 pub mod nodes;
 mod operations;

@@ -104,8 +104,8 @@ async fn one_login_too_many_is_refused_and_takes_nothing_from_others() {
     let logging_in = json!({ "phone": "13800138000", "code": "000000" });
     let memory = app.memory();
     for (permits, path, body, status) in [
-        (&memory.logins, "/api/sessions", &logging_in, 401),
-        (&memory.login_codes, "/api/login-codes", &asking, 202),
+        (&memory.logins.all, "/api/sessions", &logging_in, 401),
+        (&memory.login_codes.all, "/api/login-codes", &asking, 202),
     ] {
         let all_but_one = permits.available_permits() as u32 - 1;
         let held = permits.acquire_many(all_but_one).await.unwrap();

@@ -190,13 +190,7 @@ async fn a_token_ends_by_the_clock_of_the_database() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ends_on_one_server_is_refused_on_the_other() {
     let api = Api::new().await;
-    let world = World {
-        database: seckill::store::Database::new(&api.world.database_url).unwrap(),
-        redis: api.world.redis.clone(),
-        keys: api.world.keys.clone(),
-        sms: api.world.sms.clone(),
-        ..World::new().await
-    };
+    let world = api.world.another_process();
     let address = world.serve().await;
     let second = Api::at(world, address);
     let (token, other) = (log_in(&api, PHONE).await, log_in(&api, "13800138001").await);

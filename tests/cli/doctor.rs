@@ -66,6 +66,7 @@ async fn what_is_fine_and_what_is_in_danger_has_a_line_each() {
         ("Redis ", ""),
         ("Redis memory", ""),
         ("Redis connection", "a round trip takes"),
+        ("Redis scripts", "can be loaded"),
         ("Redis locks", "taken and released"),
         ("Redis order ids", "can be drawn"),
         ("Redis login limits", "can be counted"),
@@ -166,15 +167,19 @@ async fn a_redis_that_evicts_or_forbids_is_told() {
     says(&ran, "note", "Redis idle time", "after 300 s");
     // Who may not ask is told less.
     let everything = ["on", ">p", "~*", "&*", "+@all"];
-    for (user, less) in [("modest", "-@dangerous"), ("mute", "-@scripting")] {
+    for (user, less) in [("modest", "-@dangerous"), ("whole", "-script"), ("mute", "-@scripting")] {
         set(&[["ACL", "SETUSER", user].as_slice(), &everything, &[less]].concat()).await;
     }
     let url = |user: &str| node.url().replacen("://", &format!("://{user}:p@"), 1);
     let ran = program.with("REDIS_URL", &url("modest")).run(&["doctor"]).await;
     says(&ran, "note", "Redis", "INFO is not allowed");
     says(&ran, "ok", "Redis locks", "");
+    let ran = Program::on(&world).with("REDIS_URL", &url("whole")).run(&["doctor"]).await;
+    says(&ran, "ok", "Redis scripts", "");
+    says(&ran, "ok", "Redis locks", "");
     let ran = Program::on(&world).with("REDIS_URL", &url("mute")).run(&["doctor"]).await;
     assert_eq!(ran.status, 2, "{ran:?}");
+    says(&ran, "broken", "Redis scripts", "NOPERM");
     says(&ran, "broken", "Redis locks", "");
 }
 

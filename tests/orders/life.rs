@@ -3,6 +3,7 @@
 
 #[allow(unused_imports)]
 use crate::worlds::*;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -350,6 +351,13 @@ async fn a_wrong_amount_is_never_applied_and_a_second_payment_goes_back() {
     assert_eq!(till.gateway_work().await.step().await.unwrap(), (3, 3));
     let audit = till.holds().await;
     assert_eq!((audit.life.payments, audit.life.refunds), (4, 3));
+    // The payment that was applied goes back, too. The gateway knows one payment, and four refunds of it.
+    till.step(&till.admin(), &order, "refund").await.is(202);
+    assert_eq!(till.gateway_work().await.step().await.unwrap(), (1, 1));
+    let sent = till.gateway.refunded.lock().unwrap();
+    assert!(sent.iter().all(|it| it.payment.to_string() == payment), "{sent:?}");
+    let names: BTreeSet<String> = sent.iter().map(|it| it.refund.to_string()).collect();
+    assert_eq!(names.len(), 4, "{sent:?}");
 }
 
 #[tokio::test]

@@ -580,3 +580,21 @@ async fn an_order_that_is_held_keeps_no_other_order_of_a_cancelled_sale_from_its
     assert!(winding_up.step(till.voucher.id).await.unwrap().is_complete);
     till.holds().await;
 }
+
+/// The gateway says that money is back before it says that it took the money, and names another order for it.
+#[tokio::test]
+async fn money_that_went_back_before_it_came_pays_for_nothing_whatever_order_was_named() {
+    let till = Till::open(2).await;
+    let mut payments = Vec::new();
+    for number in [1, 2] {
+        let order = till.buy(number).await;
+        let begun = till.own_step(number, &order, "payments").await;
+        payments.push((order, begun.is(201).text_of("payment_id").to_owned()));
+    }
+    let [(first, its_payment), (second, other_payment)] = &payments[..] else { unreachable!() };
+    till.notify(&returned(REFUNDED, its_payment, PRICE)).await.is(204);
+    till.notify(&succeeded(other_payment, "t1", PRICE)).await.is(204);
+    assert_eq!(till.status(2, second).await, "refunded");
+    assert_eq!(till.status(1, first).await, "unpaid");
+    till.holds().await;
+}

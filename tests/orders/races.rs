@@ -15,9 +15,12 @@ use seckill::orders::expiry::Expiry;
 use seckill::orders::{Orders, StepAnswer};
 use seckill::purchase::Purchases;
 use seckill::store::order_steps::{Actor, AdministratorStep};
-use seckill::store::payments::{Money, Notice, NoticeOutcome, Opened, PaymentId, open};
+use seckill::store::payment_cancellations;
+use seckill::store::payments::{
+    Money, Notice, NoticeOutcome, Opened, PaymentId, keep_pay_url, open,
+};
 use seckill::store::refunds::FinishedRefund;
-use seckill::store::step_turns::STEPS_OF_A_VOUCHER;
+use seckill::store::step_turns::NOTICES_OF_A_VOUCHER;
 use seckill::store::vouchers::{self, Changed, StockChange, VoucherChange};
 use sqlx::AssertSqlSafe;
 
@@ -129,16 +132,8 @@ impl Stage {
 
 /// Rows are waited for longer than a busy machine takes to play a race.
 pub async fn patient(world: &World) {
-    let patience = "do $$
-        declare it regprocedure;
-        begin
-            for it in select oid from pg_proc
-                      where pronamespace = 'public'::regnamespace and proconfig::text like '%lock_timeout%'
-            loop
-                execute format('alter function %s set lock_timeout = ''10s''', it);
-            end loop;
-        end $$";
-    sqlx::raw_sql(patience).execute(world.database.pool()).await.unwrap();
+    world.set_lock_timeouts("lock_timeout", "10s").await;
+    world.set_wait_behind_sales("10s").await;
 }
 
 async fn bought(shop: &Arc<Purchases>, number: i64, voucher: VoucherId) -> Order {
@@ -170,10 +165,10 @@ async fn who_pays_while_the_order_expires_has_it() {
 }
 
 #[tokio::test]
-async fn of_sixteen_notifications_at_once_one_pays() {
+async fn of_twelve_notifications_at_once_one_pays() {
     let stage = Stage::new(1).await;
     // As many as may wait for one voucher.
-    let said = join_all((0..STEPS_OF_A_VOUCHER).map(|_| stage.pay("first"))).await;
+    let said = join_all((0..NOTICES_OF_A_VOUCHER).map(|_| stage.pay("first"))).await;
     assert_eq!(
         said.iter().filter(|settled| **settled == NoticeOutcome::Applied).count(),
         1,
@@ -342,4 +337,36 @@ async fn a_sale_that_comes_back_to_the_same_stock_is_not_the_same_sale() {
     .await;
     assert_eq!(code(&other, 1, stage.voucher.id).await, "sold_out");
     assert_eq!(code(&other, 3, stage.voucher.id).await, "already_bought");
+}
+
+/// While the gateway is asked where to pay, the order is cancelled, and the gateway hears of that before it knows of the
+/// payment: it hears of it again.
+#[tokio::test]
+async fn a_payment_that_is_announced_after_its_cancellation_is_cancelled_once_more() {
+    let stage = Stage::new(1).await;
+    let (steps, now) = (stage.world.database.steps(), stage.world.clock.now());
+    let due = async || payment_cancellations::list_due(steps, now, 9).await.unwrap();
+    let kept = async || keep_pay_url(steps, stage.payment, "https://pay.example/").await.unwrap();
+    assert_eq!(kept().await, OrderStatus::Unpaid);
+    assert!(matches!(stage.cancel().await, StepAnswer::Done(_)));
+    assert_eq!(due().await, [stage.payment]);
+    payment_cancellations::record(steps, stage.payment, None, None).await.unwrap();
+    assert!(due().await.is_empty());
+    assert_eq!(kept().await, OrderStatus::Cancelled);
+    assert_eq!(due().await, [stage.payment]);
+    // Money that came meanwhile goes back: the gateway is not told that it is not wanted.
+    assert_eq!(stage.pay("late").await, NoticeOutcome::OrderCancelled);
+    assert_eq!(kept().await, OrderStatus::Cancelled);
+    assert!(due().await.is_empty());
+}
+
+/// Who was to ask the gateway has died, and the database's clock goes back by an hour.
+#[tokio::test]
+async fn a_claim_lasts_no_longer_because_the_clock_goes_back() {
+    let stage = Stage::new(1).await;
+    let steps = stage.world.database.steps();
+    let asked = async || open(steps, &stage.order, user(1), Duration::from_secs(4)).await.unwrap();
+    assert!(matches!(asked().await, Opened::AskLater { .. }));
+    stage.pass(-3600).await;
+    assert!(matches!(asked().await, Opened::Ask { attempt: 2, .. }));
 }

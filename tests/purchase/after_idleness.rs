@@ -3,7 +3,7 @@
 #[allow(unused_imports)]
 use crate::worlds::*;
 
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use seckill::purchase::Strategy;
 use testkit::redis_nodes::Node;
 use testkit::shop::world::{World, each_of, user};

@@ -65,8 +65,8 @@ pub struct Told {
     pub begin_time: Option<DateTime<Utc>>,
 }
 
-const ONE_BY_ONE: Limits = Limits { batch: 1, waiting: 1, leaders: 1 };
-const TOGETHER: Limits = Limits { batch: 256, waiting: 1_000, leaders: 1 };
+const ONE_BY_ONE: Limits = Limits::batches_of(1).waiting(1);
+const TOGETHER: Limits = Limits::batches_of(256);
 
 /// Title by language of each refusal of the table.
 const TITLES: [(&str, [&str; 2]); 4] = [

@@ -27,10 +27,7 @@ async fn a_holder_that_slept_past_its_lease_is_refused_by_the_fence_and_by_nothi
     sqlx::query("insert into guarded values ('', 0)").execute(pool).await.unwrap();
 
     let name = format!("{}:fenced", world.database_url);
-    let locks = world.locks(LockOptions {
-        lease: Lease::Fixed(Duration::from_millis(500)),
-        ..LockOptions::default()
-    });
+    let locks = world.locks(LockOptions::default().lease(Lease::Fixed(Duration::from_millis(500))));
     let lock = locks.lock(&name).fenced();
     let a = loop {
         let a = lock.acquire().await.unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use faults::{Fault, Proxy};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use seckill::model::{Clock, Outcome, VoucherId};
 use seckill::purchase::{PurchaseError, Purchases, PurchasesOptions};
 use seckill::store::StoreError;
@@ -30,15 +30,20 @@ pub struct Linked {
 
 #[easy_ext::ext(GroupCommitFaultsWorld)]
 pub impl World {
-    async fn linked_shop(&self) -> Linked {
+    /// The database by a way that can be broken.
+    async fn linked_database(&self) -> (Proxy, Database) {
         let url = url::Url::parse(&self.database_url).unwrap();
         let socket = url.query_pairs().find(|(name, _)| name == "host").unwrap().1;
         let socket = Path::new(&*socket).join(".s.PGSQL.5432");
         let database = Proxy::before_socket(socket).await.unwrap();
         let database_url = format!("postgres://postgres@{}{}", database.address(), url.path());
+        (database, Database::new(&database_url).unwrap())
+    }
+
+    async fn linked_shop(&self) -> Linked {
+        let (database, connections) = self.linked_database().await;
         let redis = Proxy::start(&self.redis_url).await.unwrap();
         let options = PurchasesOptions { lease: Duration::from_secs(1), ..self.options() };
-        let connections = Database::new(&database_url).unwrap();
         let shop = Purchases::start(
             connections.clone(),
             Redis::new(redis.url()).unwrap(),

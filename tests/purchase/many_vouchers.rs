@@ -5,6 +5,7 @@
 use crate::worlds::*;
 
 use chrono::TimeDelta;
+use faults::Fault;
 use futures_util::future::join_all;
 use group_commit::Limits;
 use rand::rngs::StdRng;
@@ -16,10 +17,11 @@ use sqlx::{AssertSqlSafe, Connection};
 use testkit::shop::world::{World, midnight, user};
 use testkit::wait::eventually;
 
+use super::group_commit_faults::GroupCommitFaultsWorld as _;
 use super::place_orders::ORDERED;
 
 fn writer(database: &Database) -> OrderWriter {
-    OrderWriter::new(database.clone(), Limits { batch: 256, waiting: 1_000, leaders: 1 }, false)
+    OrderWriter::new(database.clone(), Limits::batches_of(256), false)
 }
 
 /// An order with the id of its buyer.
@@ -276,6 +278,49 @@ async fn batches_that_overlap_in_any_order_lock_each_other_out_in_none_of_ten_th
     .await
     .unwrap();
     assert!(taken == orders && orders > 10_000, "{taken} taken, {orders} orders");
+}
+
+/// A batch hangs in its commit and holds its rows when its connection is cut. The same orders come again, and find
+/// the rows held: nobody knows what will become of them, and they are not left out as if nothing was done.
+#[tokio::test]
+async fn orders_whose_answer_was_lost_stay_in_doubt_while_their_rows_are_held() {
+    let world = World::new().await;
+    world.users(4).await;
+    let vouchers = world.many(2, 9).await;
+    let (proxy, linked) = world.linked_database().await;
+    let writer = writer(&linked);
+    assert_eq!(place(&writer, &[order(vouchers[0], 4)]).await, [ORDERED]);
+    // Its commit hangs. A statement would be ended by the session's time limit.
+    let hangs = "
+        create function hang() returns trigger language plpgsql as $$ begin
+            while not pg_try_advisory_xact_lock_shared(1) loop perform pg_sleep(0.01); end loop;
+            return null;
+        end $$;
+        create constraint trigger hangs after insert on orders initially deferred
+        for each row execute function hang()";
+    world.run(hangs.to_owned()).await;
+    let holder = world.begin("select pg_advisory_xact_lock(1)").await;
+    let all = [1, 2, 3].map(|buyer| order(vouchers[buyer as usize % 2], buyer));
+    let cut = async {
+        let hanging = "select count(*) from pg_stat_activity
+            where datname = current_database() and wait_event = 'PgSleep'";
+        eventually("a batch hangs", async || {
+            let count = sqlx::query_scalar::<_, i64>(hanging);
+            count.fetch_one(world.database.pool()).await.unwrap() == 1
+        })
+        .await;
+        proxy.break_by(Fault::Down);
+        let pool = linked.purchases();
+        eventually("its connection is cut", async || pool.size() == 0).await;
+        proxy.break_by(Fault::None);
+    };
+    let (told, ()) = tokio::join!(try_place(&writer, &all), cut);
+    for answer in told {
+        assert!(answer.as_ref().is_err_and(StoreError::outcome_unknown), "{answer:?}");
+    }
+    holder.close().await.unwrap();
+    eventually("the batch ends", async || world.orders_in_good_books().await == 4).await;
+    assert_eq!(place(&writer, &all).await, [ORDERED; 3]);
 }
 
 /// The database's process ends in the middle of a batch, after the rows were locked: all of it comes again, and is

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use futures_util::future::join_all;
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use seckill::model::{Clock, OrderId};
 use seckill::store::{OrderIdError, OrderIds, StoreError};
 use tokio::task::JoinSet;

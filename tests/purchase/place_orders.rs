@@ -33,7 +33,7 @@ fn new_orders(first: i64, users: &[i64]) -> Vec<NewOrder> {
 }
 
 fn writer(database: &Database) -> OrderWriter {
-    OrderWriter::new(database.clone(), Limits { batch: 256, waiting: 1_000, leaders: 1 }, false)
+    OrderWriter::new(database.clone(), Limits::batches_of(256), false)
 }
 
 /// Places all of `orders` in one batch. All are submitted before the leader, which is a task of its

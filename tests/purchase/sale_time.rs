@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 use seckill::model::{ManualClock, Outcome, Refusal};
+use seckill::store::cancelled_sales;
 
 use testkit::shop::world::{World, each_strategy, midnight, user};
 
@@ -62,4 +63,31 @@ async fn an_order_outside_the_sale_is_a_violation_of_the_books() {
     let expected = ["sale_window: 1 orders before the sale began or after it ended: 2"];
     let named: Vec<String> = audit.violations.iter().map(ToString::to_string).collect();
     assert_eq!(named, expected);
+}
+
+/// The sale was cancelled for good, and then the database's clock goes back.
+#[tokio::test]
+async fn a_cancelled_sale_sells_nothing_whatever_the_clock_says() {
+    each_strategy(async |world| {
+        world.users(2).await;
+        let hour = TimeDelta::hours(1);
+        let voucher = world.voucher_between(2, midnight() - hour, midnight() + hour).await.id;
+        let steps = world.database.steps();
+        assert!(cancelled_sales::cancel(steps, voucher).await.unwrap());
+        cancelled_sales::close(steps, voucher).await.unwrap();
+        world.set_time(midnight() - TimeDelta::seconds(2)).await;
+        let node = world.shop().await;
+        let refused = Outcome::Refused(Refusal::SaleEnded);
+        assert_eq!(node.buy(user(1), voucher).await.unwrap(), refused);
+        // An order that nobody ends is named.
+        let place =
+            "insert into orders (id, user_id, voucher_id, created_at) values (1, 1, $1, $2)";
+        let place = sqlx::query(place).bind(voucher.get()).bind(midnight() - hour);
+        place.execute(world.database.pool()).await.unwrap();
+        sqlx::query("update seckill_vouchers set stock = 1").execute(steps).await.unwrap();
+        let audit = world.audit().await;
+        let named: Vec<&str> = audit.violations.iter().map(|it| it.what.as_str()).collect();
+        assert_eq!(named, ["1 orders are open though their sale was cancelled and wound up: 1"]);
+    })
+    .await;
 }

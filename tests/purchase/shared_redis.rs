@@ -87,6 +87,26 @@ async fn a_server_does_all_it_does_with_the_rights_that_the_manual_names() {
     }
 }
 
+/// Where a proxy, or the owner of the Redis, lets nobody load scripts.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_load_scripts_sends_them_whole_and_who_may_not_do_that_is_told_so_at_the_start()
+{
+    let rules = manuals_user("docs/reference.md");
+    let node = Node::start(&[]).await;
+    make_user(&node, &rules, &["-script|load", "+eval"]).await;
+    let world = World::new().await;
+    let program = on(&world, &node);
+    let code = ["HGET", &format!("login:code:{{{PHONE}}}"), "code"].map(str::to_owned);
+    sells_and_lets_in(&program, world, async || {
+        node.command(&code.each_ref().map(String::as_str)).await
+    })
+    .await;
+    make_user(&node, &rules, &["-script|load", "-eval"]).await;
+    let world = World::new().await;
+    let log = Serving::start(&on(&world, &node)).await.stop().await;
+    assert!(log.contains("Redis refuses this server") && log.contains("NOPERM"), "{log}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_on_a_cluster_with_a_prefix() {
     let cluster = Cluster::start(3).await;

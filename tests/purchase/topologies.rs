@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use seckill::model::Clock;
 use seckill::purchase::{PurchasesOptions, Strategy};
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use seckill::model::{Clock, SystemClock};
 use seckill::purchase::{Strategy, audit};
-use seckill::store::users;
+use seckill::store::{Database, StoreError, users};
 
 use super::citus::{Citus, is_installed};
 use crate::faults::crowd::{Answer, Crowd, What, in_progress, only};
@@ -227,4 +227,28 @@ async fn data_moves_and_a_master_dies_in_the_middle_of_a_sale() {
     let survived: Option<i64> = replica.command(&["GET", &counter]).await;
     assert!(survived.is_some());
     stage.settle().await;
+}
+
+/// A worker that cannot plan a statement, because it knows the new place of one shard and the old one of another, says so
+/// as it says that it does not support something, and the coordinator passes it on.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_worker_does_not_support_while_shards_move_is_turned_away_and_what_nobody_supports_is_a_defect()
+ {
+    if !is_installed() {
+        return;
+    }
+    let cluster = Citus::distributed(2).await;
+    let refuse = "create function refuse(voucher bigint) returns void language plpgsql as
+        $$ begin raise feature_not_supported; end $$;
+        select create_distributed_function('refuse(bigint)', 'voucher', colocate_with := 'orders')";
+    cluster.coordinator.run(refuse).await;
+    let database = Database::new(&cluster.coordinator.url()).unwrap();
+    let nobody = "do $$ begin raise feature_not_supported; end $$";
+    for (statement, is_turned_away) in [("select refuse(1)", true), (nobody, false)] {
+        let refused = sqlx::query(statement).execute(database.pool()).await.unwrap_err();
+        let error = StoreError::from(refused);
+        assert_eq!(error.is_turned_away(), is_turned_away, "{error}");
+        assert_eq!(error.retry_may_help(), is_turned_away, "{error}");
+    }
+    database.close().await;
 }

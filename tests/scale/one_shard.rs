@@ -8,6 +8,7 @@ use seckill::purchase::{Purchases, audit};
 use seckill::store::order_steps::{Actor, AdministratorStep};
 use seckill::store::payments::{Money, Notice, NoticeOutcome};
 use seckill::store::refunds::{self, FinishedRefund};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::citus::{Citus, is_installed};
 use super::routes::world_on;
@@ -80,12 +81,36 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
         }
         assert!(!log[before..].contains("PREPARE TRANSACTION"));
     }
+    a_held_order_keeps_its_sale_for_a_moment(&world, &shop).await;
     the_same_money_is_found(&world, &shop, &orders).await;
     // The control: what two workers have to agree on is seen in the log.
     let before = cluster.coordinator.log().len();
     cluster.coordinator.run("update users set nickname = 'one' where id = 1").await;
     assert!(cluster.coordinator.log()[before..].contains("PREPARE TRANSACTION"));
     shop.shutdown().await;
+}
+
+/// The worker that locks a sale for a step counts the short limit too, and not the step's own.
+async fn a_held_order_keeps_its_sale_for_a_moment(world: &World, shop: &Arc<Purchases>) {
+    let voucher = world.priced_voucher(1).await.id;
+    let Outcome::Ordered(order) = shop.buy(user(9), voucher).await.unwrap() else {
+        panic!("it is on sale");
+    };
+    let (order, mut session) =
+        (order.id, PgConnection::connect(&world.database_url).await.unwrap());
+    let patient =
+        "alter function cancel_order set lock_timeout = '60s'; set statement_timeout = '20s'";
+    sqlx::raw_sql(patient).execute(&mut session).await.unwrap();
+    let held = format!(
+        "update orders set updated_at = updated_at where id = {order} and voucher_id = {voucher}"
+    );
+    let holder = world.begin(&held).await;
+    let call = format!("select done from cancel_order({voucher}, {order}, 1::smallint, 9)");
+    let cancelled = sqlx::raw_sql(AssertSqlSafe(call)).execute(&mut session).await;
+    let error = cancelled.unwrap_err();
+    let code = error.as_database_error().and_then(|error| error.code());
+    assert_eq!(code.as_deref(), Some("55P03"), "{error}");
+    holder.close().await.unwrap();
 }
 
 /// No index of a distributed table is unique over all vouchers: the same money pays for orders of two of them, if

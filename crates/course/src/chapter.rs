@@ -26,11 +26,15 @@ macro_rules! markdown {
 }
 
 /// What stands beside the rungs.
-const BESIDE: [(&str, [&str; 2]); 4] = [
+const BESIDE: [(&str, [&str; 2]); 8] = [
     ("lab", markdown!("ladder/lab")),
+    ("interleavings", markdown!("ladder/interleavings")),
     ("glossary", markdown!("ladder/glossary")),
     ("isolation", markdown!("ladder/isolation")),
     ("asynchronous", markdown!("ladder/asynchronous")),
+    ("messages", markdown!("ladder/messages")),
+    ("efficiency_or_correctness", markdown!("ladder/efficiency_or_correctness")),
+    ("bots", markdown!("ladder/bots")),
 ];
 
 /// All of them: first the index, then the rungs in the ladder's order.

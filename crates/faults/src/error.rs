@@ -35,7 +35,7 @@ pub enum FaultError {
     },
     /// What was waited for did not happen.
     #[error("waited in vain until {0}")]
-    InVain(&'static str),
+    InVain(String),
     /// Only a server that runs can be paused and resumed.
     #[error("{0} is down")]
     Down(&'static str),

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
@@ -12,8 +11,7 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::FaultError;
-use super::patience::Patience;
-use super::process::{FaultyProcess, directory};
+use super::process::{FaultyProcess, StartingProcess, directory};
 
 const SERVER: &str = "MariaDB";
 
@@ -34,8 +32,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// keeps what it committed over [`MariaDbNode::restart`]; nothing waits for the disk.
 #[derive(Debug)]
 pub struct MariaDbNode {
-    /// `None` while it is down. Before the directory, because fields are dropped in order.
-    process: Option<FaultyProcess>,
+    /// Can be killed and paused. Before the directory, because fields are dropped in order.
+    pub process: FaultyProcess,
     directory: TempDir,
 }
 
@@ -61,7 +59,10 @@ impl MariaDbNode {
     /// # Errors
     /// As [`MariaDbNode::start`].
     pub async fn start_at(home: Option<&Path>) -> Result<Self, FaultError> {
-        let mut node = Self { process: None, directory: directory("seckill-mariadb-", home)? };
+        let mut node = Self {
+            process: FaultyProcess::down(SERVER),
+            directory: directory("seckill-mariadb-", home)?,
+        };
         std::fs::create_dir(node.data()).map_err(FaultError::system("make a directory"))?;
         node.run().await.map(|()| node)
     }
@@ -90,13 +91,11 @@ impl MariaDbNode {
             "--innodb-use-native-aio=0",
         ]);
         let log = place.join("log");
-        let mut process = FaultyProcess::start(SERVER, command, None, &log)?;
-        let patience = Patience::until("MariaDB answers");
+        let mut starting = StartingProcess::start(SERVER, command, None, &log)?;
         while !self.answers().await {
-            process.still_runs()?;
-            patience.again().await?;
+            starting.again().await?;
         }
-        self.process = Some(process);
+        self.process = starting.started();
         Ok(())
     }
 
@@ -122,39 +121,12 @@ impl MariaDbNode {
         matches!(timeout(SILENCE, greeting).await, Ok(Ok(true)))
     }
 
-    /// Its process, while it runs.
-    #[must_use]
-    pub fn pid(&self) -> Option<u32> {
-        self.process.as_ref().map(FaultyProcess::pid)
-    }
-
-    /// `kill -9`; nothing when it is down already.
-    pub fn kill(&mut self) {
-        self.process = None;
-    }
-
-    /// Stops it in the middle of whatever it does; connections stay open.
-    ///
-    /// # Errors
-    /// [`FaultError::Down`].
-    pub fn pause(&self) -> Result<(), FaultError> {
-        self.process.as_ref().ok_or(FaultError::Down(SERVER))?.signal(Signal::SIGSTOP)
-    }
-
-    /// Lets one that was paused go on.
-    ///
-    /// # Errors
-    /// [`FaultError::Down`].
-    pub fn resume(&self) -> Result<(), FaultError> {
-        self.process.as_ref().ok_or(FaultError::Down(SERVER))?.signal(Signal::SIGCONT)
-    }
-
     /// Kills it, if it runs, and starts it again with what it has committed.
     ///
     /// # Errors
     /// As [`MariaDbNode::start`].
     pub async fn restart(&mut self) -> Result<(), FaultError> {
-        self.kill();
+        self.process.kill();
         self.run().await
     }
 }

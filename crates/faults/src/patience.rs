@@ -14,20 +14,20 @@ const ASK_EVERY: Duration = Duration::from_millis(5);
 /// One wait: for what, and until when.
 #[derive(Debug)]
 pub(super) struct Patience {
-    what: &'static str,
+    what: String,
     deadline: Instant,
 }
 
 impl Patience {
     /// A sentence goes on after "waited in vain until".
-    pub(super) fn until(what: &'static str) -> Self {
-        Self { what, deadline: Instant::now() + PATIENCE }
+    pub(super) fn until(what: impl Into<String>) -> Self {
+        Self { what: what.into(), deadline: Instant::now() + PATIENCE }
     }
 
     /// Comes back when it is time to ask again.
     pub(super) async fn again(&self) -> Result<(), FaultError> {
         if Instant::now() >= self.deadline {
-            return Err(FaultError::InVain(self.what));
+            return Err(FaultError::InVain(self.what.clone()));
         }
         sleep(ASK_EVERY).await;
         Ok(())

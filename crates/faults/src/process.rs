@@ -7,29 +7,95 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use child_process::{LoggedProcess, end_with_us};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
+use tokio::time::sleep;
 
 use super::FaultError;
+use super::patience::Patience;
 
 /// Another process may take a free port before the server does; hardly ever twice.
-pub(super) const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 5;
+
+/// How long somebody's passing connection may have the port of a server that was down.
+const PORT_FREE: Duration = Duration::from_millis(100);
 
 /// A socket's path is no longer than 107 bytes; this leaves room for the names below it.
 const BASE_MAX: usize = 64;
 
-/// A running server. Dropping it kills it.
+/// A server's process: it runs, or is down. Dropping it kills it.
 #[derive(Debug)]
-pub(super) struct FaultyProcess {
+pub struct FaultyProcess {
     server: &'static str,
-    /// `None` for one that listens on a UNIX socket alone.
-    port: Option<u16>,
-    running: LoggedProcess,
+    /// `None` while it is down.
+    running: Option<LoggedProcess>,
 }
 
 impl FaultyProcess {
+    /// It does not run yet.
+    pub(super) fn down(server: &'static str) -> Self {
+        Self { server, running: None }
+    }
+
+    /// Its id, while it runs.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.running.as_ref().map(LoggedProcess::id)
+    }
+
+    /// `kill -9`; nothing when it is down already.
+    pub fn kill(&mut self) {
+        if let Some(mut running) = self.running.take() {
+            running.kill();
+        }
+    }
+
+    /// Stops it in the middle of whatever it does; connections stay open.
+    ///
+    /// # Errors
+    /// [`FaultError::Down`].
+    pub fn pause(&self) -> Result<(), FaultError> {
+        self.signal(Signal::SIGSTOP)
+    }
+
+    /// Lets one that was paused go on.
+    ///
+    /// # Errors
+    /// [`FaultError::Down`].
+    pub fn resume(&self) -> Result<(), FaultError> {
+        self.signal(Signal::SIGCONT)
+    }
+
+    /// Whether it is down, or has ended by itself.
+    #[cfg(feature = "postgres")]
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.running.as_mut().is_none_or(|running| !matches!(running.ended(), Ok(None)))
+    }
+
+    pub(super) fn signal(&self, signal: Signal) -> Result<(), FaultError> {
+        let running = self.running.as_ref().ok_or(FaultError::Down(self.server))?;
+        running.signal(signal).map_err(FaultError::system(format!("send {signal}")))
+    }
+}
+
+impl Drop for FaultyProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A server that does not serve yet.
+pub(super) struct StartingProcess {
+    process: FaultyProcess,
+    /// `None` for one that listens on a UNIX socket alone.
+    port: Option<u16>,
+    patience: Patience,
+}
+
+impl StartingProcess {
     /// Starts `command`, which is to serve `port`, with its output at the end of `log`.
     pub(super) fn start(
         server: &'static str,
@@ -40,34 +106,44 @@ impl FaultyProcess {
         end_with_us(&mut command, Signal::SIGKILL);
         let running = LoggedProcess::start(&mut command, log)
             .map_err(FaultError::system(format!("start {server}")))?;
-        Ok(Self { server, port, running })
+        let process = FaultyProcess { server, running: Some(running) };
+        Ok(Self { process, port, patience: Patience::until(format!("{server} answers")) })
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        self.running.id()
-    }
-
-    /// Fails when it has ended, which it must not while it starts.
-    pub(super) fn still_runs(&mut self) -> Result<(), FaultError> {
-        if let Ok(None) = self.running.ended() {
-            return Ok(());
+    /// Comes back when it is time to ask again whether it serves. Fails when it has ended.
+    pub(super) async fn again(&mut self) -> Result<(), FaultError> {
+        let server = self.process.server;
+        let running = self.process.running.as_mut().ok_or(FaultError::Down(server))?;
+        if let Ok(None) = running.ended() {
+            return self.patience.again().await;
         }
-        if let Some(port) = self.port
-            && self.running.log().contains("Address already in use")
-        {
-            return Err(FaultError::PortTaken { server: self.server, port });
+        match self.port {
+            Some(port) if running.log().contains("Address already in use") => {
+                Err(FaultError::PortTaken { server, port })
+            }
+            _ => Err(FaultError::NotStarted { server, log: running.last_lines() }),
         }
-        Err(FaultError::NotStarted { server: self.server, log: self.running.last_lines() })
     }
 
-    pub(super) fn signal(&self, signal: Signal) -> Result<(), FaultError> {
-        self.running.signal(signal).map_err(FaultError::system(format!("send {signal}")))
+    /// It serves.
+    pub(super) fn started(self) -> FaultyProcess {
+        self.process
     }
 }
 
-impl Drop for FaultyProcess {
-    fn drop(&mut self) {
-        self.running.kill();
+/// How often a start found its port taken.
+#[derive(Default)]
+pub(super) struct PortAttempts(usize);
+
+impl PortAttempts {
+    /// Whether to start it again: somebody's connection has the port as its own end, and will not for long.
+    pub(super) async fn again(&mut self, started: &Result<(), FaultError>) -> bool {
+        self.0 += 1;
+        let again = self.0 < ATTEMPTS && matches!(started, Err(FaultError::PortTaken { .. }));
+        if again {
+            sleep(PORT_FREE).await;
+        }
+        again
     }
 }
 

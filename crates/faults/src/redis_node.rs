@@ -7,16 +7,15 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::FaultError;
 use super::patience::{PATIENCE, Patience};
-use super::process::{ATTEMPTS, FaultyProcess, directory, free_port};
+use super::process::{FaultyProcess, PortAttempts, StartingProcess, directory, free_port};
 use private_stores::redis_server;
 
 const SERVER: &str = "redis-server";
@@ -24,16 +23,13 @@ const SERVER: &str = "redis-server";
 /// How long a server that is asked whether it is there may take.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// How long somebody's passing connection may have the port of a server that was down.
-const PORT_FREE: Duration = Duration::from_millis(100);
-
 /// One `redis-server` on a TCP port and a UNIX socket of its own.
 ///
 /// It keeps the port for as long as it lives, also while it is down.
 #[derive(Debug)]
 pub struct RedisNode {
-    /// `None` while it is down. Before the directory, because fields are dropped in order.
-    process: Option<FaultyProcess>,
+    /// Can be killed and paused. Before the directory, because fields are dropped in order.
+    pub process: FaultyProcess,
     directory: TempDir,
     port: u16,
     bus_port: u16,
@@ -79,10 +75,10 @@ impl RedisNode {
         configuration: &str,
         arguments: &[&str],
     ) -> Result<Self, FaultError> {
-        let mut attempt = 1;
+        let mut attempts = PortAttempts::default();
         loop {
             let mut node = Self {
-                process: None,
+                process: FaultyProcess::down(SERVER),
                 directory: directory("seckill-redis-", home)?,
                 port: free_port()?,
                 bus_port: free_port()?,
@@ -91,27 +87,21 @@ impl RedisNode {
             };
             fs::write(node.configuration(), configuration)
                 .map_err(FaultError::system("write redis.conf"))?;
-            match node.run().await {
-                Err(FaultError::PortTaken { .. }) if attempt < ATTEMPTS => attempt += 1,
-                started => return started.map(|()| node),
+            let started = node.run().await;
+            if !attempts.again(&started).await {
+                return started.map(|()| node);
             }
         }
     }
 
     /// Runs the server until it answers.
     async fn run(&mut self) -> Result<(), FaultError> {
-        let mut process = FaultyProcess::start(
-            SERVER,
-            self.program()?,
-            Some(self.port),
-            &self.directory.path().join("log"),
-        )?;
-        let patience = Patience::until("redis-server answers");
+        let (program, log) = (self.program()?, self.directory.path().join("log"));
+        let mut starting = StartingProcess::start(SERVER, program, Some(self.port), &log)?;
         while !self.answers().await {
-            process.still_runs()?;
-            patience.again().await?;
+            starting.again().await?;
         }
-        self.process = Some(process);
+        self.process = starting.started();
         Ok(())
     }
 
@@ -193,12 +183,6 @@ impl RedisNode {
         format!("redis+unix://{}", self.socket().display())
     }
 
-    /// Its process, while it runs.
-    #[must_use]
-    pub fn pid(&self) -> Option<u32> {
-        self.process.as_ref().map(FaultyProcess::pid)
-    }
-
     /// What the server answers, on a connection of its own.
     ///
     /// # Errors
@@ -251,7 +235,7 @@ impl RedisNode {
         self.until_link_is("down", "the replica has lost its master").await
     }
 
-    async fn until_link_is(&self, status: &str, what: &'static str) -> Result<(), FaultError> {
+    async fn until_link_is(&self, status: &str, what: &str) -> Result<(), FaultError> {
         let patience = Patience::until(what);
         while self.field(&["INFO", "replication"], "master_link_status").await? != status {
             patience.again().await?;
@@ -267,41 +251,18 @@ impl RedisNode {
         self.command(&["REPLICAOF", "NO", "ONE"]).await
     }
 
-    /// `kill -9`; nothing when it is down already.
-    pub fn kill(&mut self) {
-        self.process = None;
-    }
-
-    /// Stops it in the middle of whatever it does; connections stay open.
-    ///
-    /// # Errors
-    /// [`FaultError::Down`].
-    pub fn pause(&self) -> Result<(), FaultError> {
-        self.process.as_ref().ok_or(FaultError::Down(SERVER))?.signal(Signal::SIGSTOP)
-    }
-
-    /// Lets one that was paused go on.
-    ///
-    /// # Errors
-    /// [`FaultError::Down`].
-    pub fn resume(&self) -> Result<(), FaultError> {
-        self.process.as_ref().ok_or(FaultError::Down(SERVER))?.signal(Signal::SIGCONT)
-    }
-
     /// Kills it, if it runs, and starts it again on the same port, with what is on its disk.
     ///
     /// # Errors
     /// As [`RedisNode::start`].
     pub async fn restart(&mut self) -> Result<(), FaultError> {
-        self.kill();
-        let mut attempt = 1;
+        self.process.kill();
+        let mut attempts = PortAttempts::default();
         loop {
-            match self.run().await {
-                Err(FaultError::PortTaken { .. }) if attempt < ATTEMPTS => attempt += 1,
-                started => return started,
+            let started = self.run().await;
+            if !attempts.again(&started).await {
+                return started;
             }
-            // Somebody's connection has the port as its own end, and will not for long.
-            sleep(PORT_FREE).await;
         }
     }
 
@@ -324,7 +285,7 @@ impl RedisNode {
     /// # Errors
     /// When it keeps none.
     pub fn lose_power(&mut self, on_disk: u64) -> Result<(), FaultError> {
-        self.kill();
+        self.process.kill();
         let cut = || fs::OpenOptions::new().write(true).open(self.append_log())?.set_len(on_disk);
         cut().map_err(FaultError::system("cut the log of Redis"))
     }
@@ -338,7 +299,7 @@ impl RedisNode {
     /// # Errors
     /// As [`RedisNode::start`].
     pub async fn restart_empty(&mut self) -> Result<(), FaultError> {
-        self.kill();
+        self.process.kill();
         self.wipe().map_err(FaultError::system("empty the server's directory"))?;
         self.restart().await
     }

@@ -6,15 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::FaultError;
-use super::patience::Patience;
-use super::process::{ATTEMPTS, FaultyProcess, directory, free_port};
+use super::process::{FaultyProcess, PortAttempts, StartingProcess, directory, free_port};
 use private_stores::on_search_path;
 
 const SERVER: &str = "ZooKeeper";
@@ -42,16 +40,14 @@ const JAVA_OPTIONS: [&str; 6] = [
 /// How long a server that is asked whether it is there may take.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// How long somebody's passing connection may have the port of a server that was down.
-const PORT_FREE: Duration = Duration::from_millis(100);
-
 /// One ZooKeeper server that is its own ensemble, on a TCP port of its own.
 ///
 /// It keeps what it acknowledged, sessions included, over [`ZooKeeperNode::restart`].
 #[derive(Debug)]
 pub struct ZooKeeperNode {
-    /// `None` while it is down. Before the directory, because fields are dropped in order.
-    process: Option<FaultyProcess>,
+    /// Can be killed and paused. After a pause that is longer than a session, that session has
+    /// ended, though its client lives: what the client sent meanwhile is read too late. Before the directory, because fields are dropped in order.
+    pub process: FaultyProcess,
     directory: TempDir,
     port: u16,
 }
@@ -89,14 +85,15 @@ impl ZooKeeperNode {
     /// # Errors
     /// As [`ZooKeeperNode::start`].
     pub async fn start_at(home: Option<&Path>) -> Result<Self, FaultError> {
-        let mut attempt = 1;
+        let mut attempts = PortAttempts::default();
         loop {
+            let (process, port) = (FaultyProcess::down(SERVER), free_port()?);
             let directory = directory("seckill-zookeeper-", home)?;
-            let mut node = Self { process: None, directory, port: free_port()? };
+            let mut node = Self { process, directory, port };
             node.configure().map_err(FaultError::system("write zoo.cfg"))?;
-            match node.run().await {
-                Err(FaultError::PortTaken { .. }) if attempt < ATTEMPTS => attempt += 1,
-                started => return started.map(|()| node),
+            let started = node.run().await;
+            if !attempts.again(&started).await {
+                return started.map(|()| node);
             }
         }
     }
@@ -125,13 +122,11 @@ impl ZooKeeperNode {
         command.current_dir(self.directory.path()).args(JAVA_OPTIONS);
         command.arg("-cp").arg(&installation.class_path).arg(MAIN).arg(self.configuration());
         let log = self.directory.path().join("log");
-        let mut process = FaultyProcess::start(SERVER, command, Some(self.port), &log)?;
-        let patience = Patience::until("ZooKeeper answers");
+        let mut starting = StartingProcess::start(SERVER, command, Some(self.port), &log)?;
         while !self.answers().await {
-            process.still_runs()?;
-            patience.again().await?;
+            starting.again().await?;
         }
-        self.process = Some(process);
+        self.process = starting.started();
         Ok(())
     }
 
@@ -177,50 +172,19 @@ impl ZooKeeperNode {
         self.port
     }
 
-    /// Its process, while it runs.
-    #[must_use]
-    pub fn pid(&self) -> Option<u32> {
-        self.process.as_ref().map(FaultyProcess::pid)
-    }
-
-    /// `kill -9`; nothing when it is down already.
-    pub fn kill(&mut self) {
-        self.process = None;
-    }
-
-    /// Stops it in the middle of whatever it does; connections stay open. After a pause that
-    /// is longer than a session, that session has ended, though its client lives: what the
-    /// client sent meanwhile is read too late.
-    ///
-    /// # Errors
-    /// [`FaultError::Down`].
-    pub fn pause(&self) -> Result<(), FaultError> {
-        self.process.as_ref().ok_or(FaultError::Down(SERVER))?.signal(Signal::SIGSTOP)
-    }
-
-    /// Lets one that was paused go on.
-    ///
-    /// # Errors
-    /// [`FaultError::Down`].
-    pub fn resume(&self) -> Result<(), FaultError> {
-        self.process.as_ref().ok_or(FaultError::Down(SERVER))?.signal(Signal::SIGCONT)
-    }
-
     /// Kills it, if it runs, and starts it again on the same port with what is on its disk. A
     /// session that was alive has its whole time-out again to come back.
     ///
     /// # Errors
     /// As [`ZooKeeperNode::start`].
     pub async fn restart(&mut self) -> Result<(), FaultError> {
-        self.kill();
-        let mut attempt = 1;
+        self.process.kill();
+        let mut attempts = PortAttempts::default();
         loop {
-            match self.run().await {
-                Err(FaultError::PortTaken { .. }) if attempt < ATTEMPTS => attempt += 1,
-                started => return started,
+            let started = self.run().await;
+            if !attempts.again(&started).await {
+                return started;
             }
-            // Somebody's connection has the port as its own end, and will not for long.
-            sleep(PORT_FREE).await;
         }
     }
 }

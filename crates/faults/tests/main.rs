@@ -22,9 +22,9 @@ async fn be_a_lab() {
     let node = tokio::spawn(RedisNode::start(&[])).await.unwrap().unwrap();
     let zookeeper = ZooKeeperNode::start().await;
     let mariadb = MariaDbNode::start().await;
-    let mut pids = vec![node.pid().unwrap()];
-    pids.extend(zookeeper.iter().filter_map(ZooKeeperNode::pid));
-    pids.extend(mariadb.iter().filter_map(MariaDbNode::pid));
+    let mut pids = vec![node.process.pid().unwrap()];
+    pids.extend(zookeeper.iter().filter_map(|node| node.process.pid()));
+    pids.extend(mariadb.iter().filter_map(|node| node.process.pid()));
     println!("\nLAB {}", serde_json::to_string(&pids).unwrap());
     // Until it is killed, or its standard input is closed.
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();

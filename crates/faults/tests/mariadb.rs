@@ -27,17 +27,17 @@ async fn it_answers_unless_it_is_paused_or_down_and_nothing_stays_behind() {
     let socket = node.socket();
     let mode = std::fs::metadata(socket.parent().unwrap()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700, "it has no users: nobody else may come near it");
-    node.pause().unwrap();
+    node.process.pause().unwrap();
     assert!(!node.answers().await);
-    node.resume().unwrap();
+    node.process.resume().unwrap();
     eventually("it answers again", async || node.answers().await).await;
-    let first = node.pid().unwrap();
+    let first = node.process.pid().unwrap();
     node.restart().await.unwrap();
     assert!(!is_alive(first) && node.answers().await);
-    let second = node.pid().unwrap();
-    node.kill();
-    assert!(!node.answers().await && node.pid().is_none());
-    assert!(matches!(node.resume(), Err(FaultError::Down(_))));
+    let second = node.process.pid().unwrap();
+    node.process.kill();
+    assert!(!node.answers().await && node.process.pid().is_none());
+    assert!(matches!(node.process.resume(), Err(FaultError::Down(_))));
     drop(node);
     assert!(!is_alive(second) && !socket.parent().unwrap().exists());
 }

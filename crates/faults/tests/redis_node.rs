@@ -28,11 +28,11 @@ async fn a_node_forgets_or_keeps_what_it_had_as_it_was_started() {
     assert_eq!(get(&durable).await.as_deref(), Some("value"));
     durable.restart_empty().await.unwrap();
     assert_eq!(get(&durable).await, None);
-    durable.kill();
+    durable.process.kill();
     let error = durable.command::<()>(&["PING"]).await.unwrap_err();
     assert!(matches!(error, FaultError::Redis(_)) && !error.is_missing(), "{error}");
-    assert!(matches!(durable.pause(), Err(FaultError::Down(_))));
-    assert_eq!(durable.pid(), None);
+    assert!(matches!(durable.process.pause(), Err(FaultError::Down(_))));
+    assert_eq!(durable.process.pid(), None);
 }
 
 #[tokio::test]
@@ -42,12 +42,12 @@ async fn a_replica_gets_what_its_master_got_and_while_paused_says_nothing() {
     replica.replica_of(&master).await.unwrap();
     set(&master).await;
     eventually("the replica has it", async || get(&replica).await.is_some()).await;
-    replica.pause().unwrap();
+    replica.process.pause().unwrap();
     assert!(!replica.answers().await);
-    replica.resume().unwrap();
+    replica.process.resume().unwrap();
     eventually("it answers again", async || replica.answers().await).await;
 
-    master.kill();
+    master.process.kill();
     replica.until_cut_off().await.unwrap();
     assert!(replica.command::<()>(&["SET", "name", "other"]).await.is_err());
     replica.promote().await.unwrap();

@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (name, batch) in [("one line at a time", 1), ("lines that wait together", 256)] {
         let journal = Arc::new(File::create(&path)?);
         let commits = Arc::new(AtomicUsize::new(0));
-        let limits = Limits { batch, waiting: 1_000, leaders: 1 };
+        let limits = Limits::batches_of(batch).waiting(1_000);
         let (file, count) = (Arc::clone(&journal), Arc::clone(&commits));
         let lines = Batcher::new(limits, move |lines: Vec<String>| {
             let file = Arc::clone(&file);
@@ -33,8 +33,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 });
                 match written.await {
                     Ok(Ok(())) => Ok(answers),
-                    Ok(Err(error)) => Err(error.to_string()),
-                    Err(error) => Err(error.to_string()),
+                    Ok(Err(error)) => Err(Arc::new(error)),
+                    Err(error) => Err(Arc::new(error.into())),
                 }
             }
         });
@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 for line in 0..LINES {
                     lines.submit(format!("writer {writer}, line {line}\n")).await?;
                 }
-                Ok::<_, group_commit::BatchError<String>>(())
+                Ok::<_, group_commit::BatchError<Arc<std::io::Error>>>(())
             })
         });
         for writer in writers.collect::<Vec<_>>() {

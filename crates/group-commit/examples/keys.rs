@@ -3,23 +3,26 @@
 //!
 //! `cargo run -p group-commit --example keys`
 
+use std::error::Error;
+use std::io;
 use std::num::NonZero;
+use std::sync::Arc;
 use std::time::Duration;
 
 use group_commit::{Answer, Batcher, Limits, Slots, Turn};
 use tokio::time::sleep;
 
-type Orders = Batcher<u32, String, String, &'static str>;
+type Orders = Batcher<u32, String, Arc<io::Error>, &'static str>;
 
 /// Places orders of several vouchers at once. What is held by somebody comes back and waits alone.
 async fn place(
     orders: Vec<(&'static str, u32)>,
     turn: Turn,
-) -> Result<Vec<Answer<u32, String>>, String> {
+) -> Result<Vec<Answer<u32, String>>, Arc<io::Error>> {
     println!("  {turn:?}: {orders:?}");
     sleep(Duration::from_millis(if turn == Turn::Alone { 200 } else { 20 })).await;
     if orders.iter().any(|(voucher, _)| *voucher == "broken") {
-        return Err("the connection broke".to_owned());
+        return Err(Arc::new(io::Error::other("the connection broke")));
     }
     let place = |(voucher, order)| match (voucher, turn) {
         ("held", Turn::Shared) => Answer::Alone(order),
@@ -38,7 +41,10 @@ async fn submit_all(batcher: &Orders, orders: impl IntoIterator<Item = (&'static
     for (voucher, order, told) in submitted.collect::<Vec<_>>() {
         match told.await {
             Ok(Ok(answer)) => println!("  {answer}"),
-            Ok(Err(error)) => println!("  order {order} of {voucher}: {error}"),
+            Ok(Err(error)) => {
+                let why = error.source().map(|why| format!(": {why}")).unwrap_or_default();
+                println!("  order {order} of {voucher}: {error}{why}");
+            }
             Err(error) => println!("  order {order} of {voucher}: {error}"),
         }
     }
@@ -47,8 +53,8 @@ async fn submit_all(batcher: &Orders, orders: impl IntoIterator<Item = (&'static
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let one = NonZero::<usize>::MIN;
-    let limits = Limits { batch: 4, waiting: 4, leaders: 1 };
-    let slots = Slots { batches: one, alone: one, keys: NonZero::<usize>::MAX };
+    let limits = Limits::batches_of(4).waiting(4);
+    let slots = Slots::new(one);
     let orders = Batcher::keyed(limits, slots, place);
 
     println!("orders of three vouchers go together, four in a batch");

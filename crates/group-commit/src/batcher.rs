@@ -2,83 +2,22 @@
 
 use std::hash::Hash;
 use std::num::NonZero;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::BatchError;
 use crate::leader::Leader;
 use crate::queue::Queue;
-
-/// The bounds of a batcher. Each is at least 1.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Items in one batch.
-    pub batch: usize,
-    /// Items of one key that wait; one more is refused.
-    pub waiting: usize,
-    /// Leaders at work on one key; each has one batch in flight.
-    pub leaders: usize,
-}
-
-/// The bounds over all keys.
-#[derive(Debug, Clone, Copy)]
-pub struct Slots {
-    /// Batches in flight.
-    pub batches: NonZero<usize>,
-    /// Further batches in flight, of items that came back as [`Answer::Alone`].
-    pub alone: NonZero<usize>,
-    /// Keys in one batch.
-    pub keys: NonZero<usize>,
-}
-
-/// How old an item gets, counted from its submission, before it is refused for want of a slot. A
-/// resource that answers nothing holds each slot until the batch there ends by a time-out of its own; the
-/// items behind must not wait for all of these.
-pub const SLOT_PATIENCE: Duration = Duration::from_secs(1);
-
-/// What became of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer<T, R> {
-    /// It was worked on.
-    Done(R),
-    /// It was not: the item comes again, in a batch of its own key. Meanwhile no other batch has items of that key.
-    Alone(T),
-}
-
-/// Which batch the work is called with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
-    /// Of any keys.
-    Shared,
-    /// Of one key: items that came back as [`Answer::Alone`]. They cannot come back again.
-    Alone,
-}
-
-type Answers<T, R, E> = Result<Vec<Answer<T, R>>, E>;
-type Work<K, T, R, E> =
-    dyn Fn(Vec<(K, T)>, Turn) -> BoxFuture<'static, Answers<T, R, E>> + Send + Sync;
+use crate::shared::{Answers, Counted, Inner, WORKING_FOR};
+use crate::{Answer, BatchError, Limits, Slots, Turn};
 
 /// Answers items one by one and works on them in batches: see the crate's documentation. Cheap to clone;
 /// clones share one queue.
 #[must_use = "a batcher works only on what is submitted to it"]
 pub struct Batcher<T, R, E, K = ()>(Arc<Inner<T, R, E, K>>);
-
-pub(crate) struct Inner<T, R, E, K> {
-    limits: Limits,
-    most_leaders: usize,
-    pub(crate) most_keys: usize,
-    /// One for each batch in flight, and one for each with items that came back; none where nothing is shared.
-    pub(crate) slots: Option<[Arc<Semaphore>; 2]>,
-    /// Where the leaders run.
-    pub(crate) runtime: Handle,
-    pub(crate) work: Box<Work<K, T, R, E>>,
-    queue: Mutex<Queue<K, T, R, E>>,
-}
 
 impl<T, R, E, K> Clone for Batcher<T, R, E, K> {
     fn clone(&self) -> Self {
@@ -135,7 +74,7 @@ where
     /// A batcher whose items have keys. A batch has items of several keys: those that have waited longest. Of one
     /// key no more than [`Limits::leaders`] batches are in flight, over all keys no more than `slots` say. A leader
     /// takes its items only when it has a slot, so that items which come meanwhile join the batch. While there is
-    /// none, items older than [`SLOT_PATIENCE`] are refused with [`BatchError::NoSlot`].
+    /// none, items older than [`Slots::patience`] are refused with [`BatchError::NoSlot`].
     ///
     /// # Panics
     /// As [`Batcher::new`].
@@ -152,18 +91,22 @@ where
         W: Fn(Vec<(K, T)>, Turn) -> F + Send + Sync + 'static,
         F: Future<Output = Answers<T, R, E>> + Send + 'static,
     {
-        let Limits { batch, waiting, leaders } = limits;
+        let Limits { batch, waiting, leaders, .. } = limits;
         assert!(
             batch.min(waiting).min(leaders) > 0,
             "each limit of a batcher is at least 1, these are {limits:?}"
         );
-        let counted = |count: NonZero<usize>| Arc::new(Semaphore::new(count.get()));
+        let counted = |count: NonZero<usize>| Counted {
+            count: count.get(),
+            free: Arc::new(Semaphore::new(count.get())),
+        };
         Self(Arc::new(Inner {
             limits,
             // Beyond those with a slot, one waits for a slot, and refuses what waits too long.
             most_leaders: slots.map_or(leaders, |slots| slots.batches.get() + 1),
             most_keys: slots.map_or(1, |slots| slots.keys.get()),
             slots: slots.map(|slots| [counted(slots.batches), counted(slots.alone)]),
+            patience: slots.map_or(Duration::ZERO, |slots| slots.patience),
             runtime: Handle::current(),
             work: Box::new(move |items, turn| work(items, turn).boxed()),
             queue: Mutex::new(Queue::new(limits)),
@@ -175,7 +118,13 @@ where
     ///
     /// # Errors
     /// See [`BatchError`].
+    ///
+    /// # Panics
+    /// Where the work of this batcher calls it: a leader that waits for itself waits for ever. (A task that the work starts is
+    /// not known to be the work's, nor are two batchers whose works wait for each other.)
     pub async fn submit_to(&self, key: K, item: T) -> Result<R, BatchError<E>> {
+        let own = WORKING_FOR.try_with(|batcher| *batcher == self.0.address()).unwrap_or(false);
+        assert!(!own, "the work of a batcher submits to this batcher, and would wait for itself");
         let (reply, answer) = oneshot::channel();
         let leader = {
             let mut queue = self.0.queue();
@@ -194,6 +143,13 @@ where
         self.0.queue().waiting()
     }
 
+    /// Batches in flight now, over all keys; 0 without [`Slots`].
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        let slots = self.0.slots.iter().flatten();
+        slots.map(|slots| slots.count - slots.free.available_permits()).sum()
+    }
+
     /// Keys that are remembered now.
     #[cfg(test)]
     pub(crate) fn keys(&self) -> usize {
@@ -204,15 +160,5 @@ where
     #[cfg(test)]
     pub(crate) fn tasks(&self) -> usize {
         self.0.queue().tasks
-    }
-}
-
-impl<T, R, E, K> Inner<T, R, E, K> {
-    pub(crate) fn queue(&self) -> MutexGuard<'_, Queue<K, T, R, E>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) const fn most_leaders(&self) -> usize {
-        self.most_leaders
     }
 }

@@ -10,16 +10,12 @@ use futures_util::FutureExt;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use crate::batcher::Inner;
-use crate::queue::{Queue, Reply, Taken};
-use crate::{Answer, BatchError, SLOT_PATIENCE, Turn};
+use crate::queue::{Queue, Taken, Waiter};
+use crate::shared::{Inner, WORKING_FOR};
+use crate::{Answer, BatchError, Turn};
 
 /// Works until nothing is ready.
-pub(crate) struct Leader<T, R, E, K>
-where
-    K: Clone + Eq + Hash,
-    E: Clone,
-{
+pub(crate) struct Leader<T, R, E, K: Clone + Eq + Hash> {
     inner: Arc<Inner<T, R, E, K>>,
     /// Whether it counts as one of those that take batches from the queue.
     takes: bool,
@@ -27,13 +23,11 @@ where
 }
 
 /// A key of which a batch is in flight, and those of the batch who wait for their answers.
-struct Part<T, R, E, K>
-where
-    K: Clone + Eq + Hash,
-    E: Clone,
-{
+struct Part<T, R, E, K: Clone + Eq + Hash> {
     key: K,
-    replies: Vec<Reply<R, E>>,
+    /// Whether the work was called with the items.
+    has_begun: bool,
+    waiters: Vec<Waiter<R, E>>,
     inner: Arc<Inner<T, R, E, K>>,
 }
 
@@ -49,7 +43,7 @@ where
         inner: &Arc<Inner<T, R, E, K>>,
         queue: &mut Queue<K, T, R, E>,
     ) -> Option<Self> {
-        if !queue.is_ready() || queue.leaders >= inner.most_leaders() {
+        if !queue.is_ready() || queue.leaders >= inner.most_leaders {
             return None;
         }
         queue.leaders += 1;
@@ -61,19 +55,22 @@ where
         loop {
             let _slot = self.slot().await;
             let Some(taken) = self.next_batch() else { return };
-            let part = |(key, replies)| Part { key, replies, inner: Arc::clone(&self.inner) };
-            let parts = taken.replies.into_iter().map(part).collect();
+            let inner = &self.inner;
+            let part =
+                |(key, waiters)| Part { key, has_begun: false, waiters, inner: Arc::clone(inner) };
+            let parts = taken.waiters.into_iter().map(part).collect();
             self.work_on(taken.items, parts, Turn::Shared).await;
         }
     }
 
     /// Works on items that came back, and then goes on as any leader, if one is needed.
     async fn run_alone(mut self, items: Vec<(K, T)>, part: Part<T, R, E, K>) {
-        let slot = match &self.inner.slots {
-            Some([_, alone]) => timeout(SLOT_PATIENCE, Arc::clone(alone).acquire_owned()).await,
-            None => unreachable!("only items with keys come back"),
+        let Some([_, slots]) = &self.inner.slots else {
+            unreachable!("only items with keys come back")
         };
-        match slot {
+        let waited = part.waiters.first().map_or(Duration::ZERO, |oldest| oldest.since.elapsed());
+        let slot = Arc::clone(&slots.free).acquire_owned();
+        match timeout(self.inner.patience.saturating_sub(waited), slot).await {
             Ok(slot) => {
                 self.work_on(items, vec![part], Turn::Alone).await;
                 drop(slot);
@@ -92,8 +89,11 @@ where
     }
 
     /// Calls the work, and answers.
-    async fn work_on(&self, items: Vec<(K, T)>, parts: Vec<Part<T, R, E, K>>, turn: Turn) {
+    async fn work_on(&self, items: Vec<(K, T)>, mut parts: Vec<Part<T, R, E, K>>, turn: Turn) {
         let expected = items.len();
+        for part in &mut parts {
+            part.has_begun = true;
+        }
         let work = async {
             let answers = (self.inner.work)(items, turn).await?;
             assert_eq!(
@@ -104,6 +104,7 @@ where
             );
             Ok(answers)
         };
+        let work = WORKING_FOR.scope(self.inner.address(), work);
         match AssertUnwindSafe(work).catch_unwind().await {
             Ok(Ok(answers)) => {
                 let mut answers = answers.into_iter();
@@ -129,15 +130,16 @@ where
         turn: Turn,
     ) {
         let mut alone = Vec::new();
-        let replies = std::mem::take(&mut part.replies);
-        for (reply, answer) in replies.into_iter().zip(answers) {
+        part.has_begun = false;
+        let waiters = std::mem::take(&mut part.waiters);
+        for (waiter, answer) in waiters.into_iter().zip(answers) {
             match answer {
                 // The caller may have stopped waiting.
-                Answer::Done(answer) => drop(reply.send(Ok(answer))),
+                Answer::Done(answer) => drop(waiter.reply.send(Ok(answer))),
                 Answer::Alone(item) => {
                     assert_eq!(turn, Turn::Shared, "an item that was alone came back once more");
                     alone.push((part.key.clone(), item));
-                    part.replies.push(reply);
+                    part.waiters.push(waiter);
                 }
             }
         }
@@ -152,12 +154,12 @@ where
     /// Waits for a slot, where there are slots. Items that wait too long are refused meanwhile.
     async fn slot(&self) -> Option<OwnedSemaphorePermit> {
         let [slots, _] = self.inner.slots.as_ref()?;
-        let mut slot = pin!(Arc::clone(slots).acquire_owned());
+        let mut slot = pin!(Arc::clone(&slots.free).acquire_owned());
         loop {
-            match timeout(SLOT_PATIENCE / 10, &mut slot).await {
+            match timeout(self.inner.patience / 10, &mut slot).await {
                 Ok(slot) => return slot.ok(),
                 Err(_elapsed) => {
-                    let refused = self.inner.queue().remove_ready(SLOT_PATIENCE);
+                    let refused = self.inner.queue().remove_ready(self.inner.patience);
                     answer_all(refused, &BatchError::NoSlot);
                 }
             }
@@ -177,13 +179,9 @@ where
     }
 }
 
-/// A leader whose runtime stops is dropped in the middle of its work. The last one also drops the
-/// items that wait: nobody else would answer them, and so their callers hear `Interrupted`.
-impl<T, R, E, K> Drop for Leader<T, R, E, K>
-where
-    K: Clone + Eq + Hash,
-    E: Clone,
-{
+/// A leader whose runtime stops is dropped in the middle of its work. The last one also refuses the
+/// items that wait: nobody else would answer them.
+impl<T, R, E, K: Clone + Eq + Hash> Drop for Leader<T, R, E, K> {
     fn drop(&mut self) {
         if self.at_work {
             let mut queue = self.inner.queue();
@@ -191,41 +189,45 @@ where
             queue.tasks -= 1;
             let abandoned = if queue.tasks == 0 { queue.clear() } else { Vec::new() };
             drop(queue);
-            drop(abandoned);
+            refuse_for_good(abandoned);
         }
     }
 }
 
-impl<T, R, E, K> Part<T, R, E, K>
-where
-    K: Clone + Eq + Hash,
-    E: Clone,
-{
+impl<T, R, E: Clone, K: Clone + Eq + Hash> Part<T, R, E, K> {
     fn answer_all(mut self, error: &BatchError<E>) {
-        answer_all(std::mem::take(&mut self.replies), error);
+        answer_all(std::mem::take(&mut self.waiters), error);
     }
 
     /// Those who wait for the next batch of this key hear of the failure, too.
     fn fail(self, error: &E) {
-        let waiting = self.inner.queue().remove_waiting(&self.key, Duration::ZERO);
-        answer_all(waiting, &BatchError::NotStarted(error.clone()));
+        if self.inner.limits.a_failure_is_for_all {
+            let waiting = self.inner.queue().remove_waiting(&self.key, Duration::ZERO);
+            answer_all(waiting, &BatchError::NotStarted(error.clone()));
+        }
         self.answer_all(&BatchError::Failed(error.clone()));
     }
 }
 
-impl<T, R, E, K> Drop for Part<T, R, E, K>
-where
-    K: Clone + Eq + Hash,
-    E: Clone,
-{
+impl<T, R, E, K: Clone + Eq + Hash> Drop for Part<T, R, E, K> {
     fn drop(&mut self) {
         self.inner.queue().release(&self.key);
+        // Dropping a reply tells the caller that the item was interrupted.
+        if !self.has_begun {
+            refuse_for_good(std::mem::take(&mut self.waiters));
+        }
     }
 }
 
-fn answer_all<R, E: Clone>(replies: Vec<Reply<R, E>>, error: &BatchError<E>) {
-    for reply in replies {
+fn refuse_for_good<R, E>(waiters: Vec<Waiter<R, E>>) {
+    for waiter in waiters {
+        drop(waiter.reply.send(Err(BatchError::Stopped)));
+    }
+}
+
+fn answer_all<R, E: Clone>(waiters: Vec<Waiter<R, E>>, error: &BatchError<E>) {
+    for waiter in waiters {
         // The caller may have stopped waiting.
-        drop(reply.send(Err(error.clone())));
+        drop(waiter.reply.send(Err(error.clone())));
     }
 }

@@ -9,15 +9,20 @@ use tokio::time::Instant;
 
 use crate::{BatchError, Limits};
 
-pub(crate) type Reply<R, E> = oneshot::Sender<Result<R, BatchError<E>>>;
+type Reply<R, E> = oneshot::Sender<Result<R, BatchError<E>>>;
+
+/// A caller who is to be answered, and when the item was submitted.
+pub(crate) struct Waiter<R, E> {
+    pub(crate) reply: Reply<R, E>,
+    pub(crate) since: Instant,
+}
 
 /// Keys that are remembered while nothing is to be done for them: their queues need not be made anew.
 const IDLE_KEYS: usize = 1_024;
 
-pub(crate) struct QueuedItem<T, R, E> {
+struct QueuedItem<T, R, E> {
     item: T,
-    reply: Reply<R, E>,
-    submitted_at: Instant,
+    waiter: Waiter<R, E>,
 }
 
 struct KeyQueue<T, R, E> {
@@ -29,7 +34,7 @@ struct KeyQueue<T, R, E> {
 /// The items of a batch, and who is to be answered, key by key, in the order of the items.
 pub(crate) struct Taken<K, T, R, E> {
     pub(crate) items: Vec<(K, T)>,
-    pub(crate) replies: Vec<(K, Vec<Reply<R, E>>)>,
+    pub(crate) waiters: Vec<(K, Vec<Waiter<R, E>>)>,
 }
 
 pub(crate) struct Queue<K, T, R, E> {
@@ -44,7 +49,7 @@ pub(crate) struct Queue<K, T, R, E> {
     pub(crate) tasks: usize,
 }
 
-impl<K: Clone + Eq + Hash, T, R, E: Clone> Queue<K, T, R, E> {
+impl<K: Clone + Eq + Hash, T, R, E> Queue<K, T, R, E> {
     pub(crate) fn new(limits: Limits) -> Self {
         let (keys, ready) = (HashMap::new(), VecDeque::new());
         Self { limits, keys, ready, waiting: 0, leaders: 0, tasks: 0 }
@@ -79,7 +84,9 @@ impl<K: Clone + Eq + Hash, T, R, E: Clone> Queue<K, T, R, E> {
         if queue.waiting.len() >= self.limits.waiting {
             return Err(BatchError::Full);
         }
-        queue.waiting.push_back(QueuedItem { item, reply, submitted_at: Instant::now() });
+        queue
+            .waiting
+            .push_back(QueuedItem { item, waiter: Waiter { reply, since: Instant::now() } });
         self.waiting += 1;
         self.make_ready(key);
         Ok(())
@@ -97,8 +104,8 @@ impl<K: Clone + Eq + Hash, T, R, E: Clone> Queue<K, T, R, E> {
     /// The next batch, of at most so many keys: those that have been ready for longest, and of each what waits there.
     /// The keys are busy until they are [released](Self::release). `None` where nothing may begin.
     pub(crate) fn take(&mut self, most_keys: usize) -> Option<Taken<K, T, R, E>> {
-        let mut taken = Taken { items: Vec::new(), replies: Vec::new() };
-        while taken.replies.len() < most_keys && taken.items.len() < self.limits.batch {
+        let mut taken = Taken { items: Vec::new(), waiters: Vec::new() };
+        while taken.waiters.len() < most_keys && taken.items.len() < self.limits.batch {
             let Some(key) = self.ready.pop_front() else { break };
             let Some(queue) = self.keys.get_mut(&key) else { continue };
             queue.is_ready = false;
@@ -110,14 +117,14 @@ impl<K: Clone + Eq + Hash, T, R, E: Clone> Queue<K, T, R, E> {
             }
             queue.in_flight += 1;
             self.waiting -= size;
-            let mut replies = Vec::with_capacity(size);
+            let mut waiters = Vec::with_capacity(size);
             taken.items.extend(queue.waiting.drain(..size).map(|one| {
-                replies.push(one.reply);
+                waiters.push(one.waiter);
                 (key.clone(), one.item)
             }));
             // Where more than one batch of a key may be in flight, another leader takes the rest: this one is full.
             self.make_ready(&key);
-            taken.replies.push((key, replies));
+            taken.waiters.push((key, waiters));
         }
         (!taken.items.is_empty()).then_some(taken)
     }
@@ -133,24 +140,25 @@ impl<K: Clone + Eq + Hash, T, R, E: Clone> Queue<K, T, R, E> {
     }
 
     /// Removes the items of this key that are at least so old.
-    pub(crate) fn remove_waiting(&mut self, key: &K, age: Duration) -> Vec<Reply<R, E>> {
+    pub(crate) fn remove_waiting(&mut self, key: &K, age: Duration) -> Vec<Waiter<R, E>> {
         let Some(queue) = self.keys.get_mut(key) else { return Vec::new() };
-        let is_old = |one: &&QueuedItem<T, R, E>| one.submitted_at.elapsed() >= age;
+        let is_old = |one: &&QueuedItem<T, R, E>| one.waiter.since.elapsed() >= age;
         let count = queue.waiting.iter().take_while(is_old).count();
         self.waiting -= count;
-        queue.waiting.drain(..count).map(|one| one.reply).collect()
+        queue.waiting.drain(..count).map(|one| one.waiter).collect()
     }
 
     /// Removes the items that are at least so old, of all keys of which a batch could begin.
-    pub(crate) fn remove_ready(&mut self, age: Duration) -> Vec<Reply<R, E>> {
+    pub(crate) fn remove_ready(&mut self, age: Duration) -> Vec<Waiter<R, E>> {
         let keys: Vec<K> = self.ready.iter().cloned().collect();
         keys.iter().flat_map(|key| self.remove_waiting(key, age)).collect()
     }
 
     /// Removes everything.
-    pub(crate) fn clear(&mut self) -> Vec<QueuedItem<T, R, E>> {
+    pub(crate) fn clear(&mut self) -> Vec<Waiter<R, E>> {
         self.ready.clear();
         self.waiting = 0;
-        self.keys.drain().flat_map(|(_, queue)| queue.waiting).collect()
+        let all = self.keys.drain().flat_map(|(_, queue)| queue.waiting);
+        all.map(|one| one.waiter).collect()
     }
 }

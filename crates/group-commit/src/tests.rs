@@ -1,7 +1,8 @@
 //! What the batcher promises.
 
-use std::sync::Arc;
+use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -12,7 +13,7 @@ use super::{BatchError, Batcher, Limits};
 #[allow(clippy::unwrap_used)]
 mod keyed;
 
-const LIMITS: Limits = Limits { batch: 4, waiting: 10, leaders: 1 };
+const LIMITS: Limits = Limits::batches_of(4).waiting(10);
 
 /// Answers each number with the size of its batch, when `go` says so.
 fn sizes(limits: Limits, go: &Arc<Semaphore>) -> Batcher<u32, usize, &'static str> {
@@ -65,6 +66,34 @@ async fn after_a_failed_batch_those_who_wait_hear_of_it_at_once() {
 }
 
 #[tokio::test]
+async fn where_a_failure_is_of_its_batch_those_who_wait_are_served() {
+    let batcher = sizes(LIMITS.a_failure_is_of_its_batch(), &Arc::new(Semaphore::new(2)));
+    let answers = submit_all(&batcher, [13, 1, 1, 1, 2]).await;
+    assert!(answers[..4].iter().all(|answer| *answer == Err(BatchError::Failed("13"))));
+    assert_eq!(answers[4], Ok(1));
+}
+
+/// Each item has the work of `own` submit to `own`, or to another batcher where it is 0.
+#[tokio::test]
+async fn work_that_submits_to_its_own_batcher_is_told_and_to_another_one_it_may() {
+    type Numbers = Batcher<u32, u32, ()>;
+    let own: Arc<OnceLock<Numbers>> = Arc::default();
+    let other: Numbers = Batcher::new(LIMITS, async |items: Vec<u32>| Ok(items));
+    let nested = Arc::clone(&own);
+    let batcher = own.get_or_init(|| {
+        Batcher::new(LIMITS, move |items: Vec<u32>| {
+            let (own, other) = (Arc::clone(&nested), other.clone());
+            async move {
+                let asked = if items[0] == 0 { &other } else { own.get().ok_or(())? };
+                asked.submit(5).await.map(|answer| vec![answer]).map_err(drop)
+            }
+        })
+    });
+    assert_eq!(batcher.submit(1).await, Err(BatchError::Interrupted));
+    assert_eq!(batcher.submit(0).await, Ok(5));
+}
+
+#[tokio::test]
 async fn a_panic_is_told_to_its_batch_alone() {
     let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(9)));
     let answers = submit_all(&batcher, [7, 1, 1, 1, 2]).await;
@@ -112,9 +141,14 @@ fn a_runtime_that_stops_leaves_no_caller_waiting() {
     let third = callers.spawn(submit(3));
     callers.block_on(tokio::task::yield_now());
     drop(leaders);
-    for caller in [first, second, third] {
+    let after = callers.spawn(submit(4));
+    // Only of the two that a batch had is it not known what was done.
+    let (unknown, nothing) = (BatchError::Interrupted, BatchError::Stopped);
+    for (caller, expected) in
+        [(first, &unknown), (second, &unknown), (third, &nothing), (after, &nothing)]
+    {
         let answer = callers.block_on(caller);
-        assert!(matches!(answer, Ok(Err(BatchError::Interrupted))), "{answer:?}");
+        assert!(matches!(&answer, Ok(Err(error)) if error == expected), "{answer:?}");
     }
     assert_eq!(batcher.tasks(), 0);
 }
@@ -127,11 +161,9 @@ async fn is_refused(limits: Limits) -> bool {
 
 #[tokio::test]
 async fn a_limit_of_zero_is_a_defect_and_one_of_1_is_not() {
-    let ones = Limits { batch: 1, waiting: 1, leaders: 1 };
+    let ones = Limits::batches_of(1).waiting(1).leaders(1);
     assert!(!is_refused(ones).await);
-    for limits in
-        [Limits { batch: 0, ..ones }, Limits { waiting: 0, ..ones }, Limits { leaders: 0, ..ones }]
-    {
+    for limits in [Limits::batches_of(0), ones.waiting(0), ones.leaders(0)] {
         assert!(is_refused(limits).await, "{limits:?}");
     }
 }
@@ -151,18 +183,29 @@ async fn the_answers_of_a_batch_are_counted() {
     }
 }
 
+#[derive(Debug)]
+struct Gone;
+
+impl std::fmt::Display for Gone {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("gone")
+    }
+}
+
+impl Error for Gone {}
+
 #[test]
 fn an_error_says_what_was_done() {
     for (error, text) in [
         (BatchError::Full, "too many items wait already, nothing was done"),
         (BatchError::NoSlot, "no slot was free in time, nothing was done"),
-        (
-            BatchError::NotStarted("gone"),
-            "an earlier batch failed, nothing was done for this item: gone",
-        ),
-        (BatchError::Failed("gone"), "the batch failed: gone"),
+        (BatchError::Stopped, "the batcher's runtime has stopped, nothing was done"),
+        (BatchError::NotStarted(Gone), "an earlier batch failed, nothing was done for this item"),
+        (BatchError::Failed(Gone), "the batch failed"),
         (BatchError::Interrupted, "the batch was interrupted, the work may have been done"),
     ] {
         assert_eq!(error.to_string(), text);
+        let is_of_a_batch = matches!(error, BatchError::NotStarted(_) | BatchError::Failed(_));
+        assert_eq!(error.source().is_some_and(|source| source.is::<Gone>()), is_of_a_batch);
     }
 }

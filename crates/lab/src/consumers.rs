@@ -8,7 +8,7 @@ use super::node_process::{NodeRequest, Task};
 use super::scheduler::{Act, Actor, ActorRecord, Attempt, NodeIndex, PATIENCE, Scheduler};
 use super::told::{Event, Witness};
 use ladder::{Answer, GROUP, Point, QueueKeys, WorkTurn};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 
 /// One for each process.
 const NAMES: [&str; 3] = ["W", "W2", "W3"];

@@ -17,7 +17,7 @@ words! {
     #[serde(rename_all = "snake_case")]
     pub Outcome {
         Holds => "holds", "守住";
-        Breaks => "breaks", "打破";
+        Breaks => "breaks", "被打破";
         Unknown => "unknown", "没有结论";
         Skipped => "skipped", "跳过";
         Absent => "makes no sense here", "在这里没有意义";
@@ -141,6 +141,22 @@ impl Books {
         Ok(Self { audit, orders, ended, overdue })
     }
 
+    /// Why a promise is broken, as far as the books show it.
+    fn broken(&self, invariant: Invariant, scheduler: &Scheduler<'_>) -> Option<Witness> {
+        match invariant {
+            Invariant::NoOversell => self.oversold(),
+            Invariant::OnePerUser => self.twice().map(|(user, orders)| {
+                let numbers = orders.iter().map(|order| self.number(*order, scheduler));
+                let (user, count) = (user - scheduler.first_user + 1, orders.len());
+                Witness::TheseOrders { user, count, orders: Several::Both(numbers.collect()) }
+            }),
+            Invariant::NoUndersell => self.undersold(scheduler),
+            Invariant::NoLastingRefusal => self.refused(scheduler),
+            Invariant::NoStuckStock => self.stuck(),
+            _ => None,
+        }
+    }
+
     /// Orders against stock, not the stock column alone: lost updates hide there.
     pub(super) fn oversold(&self) -> Option<Witness> {
         let VoucherAudit { orders, initial_stock: initial, stock: column, .. } = self.audit;
@@ -169,12 +185,27 @@ impl Books {
         if orders + left != initial {
             return Some(Witness::OutOfBalance { orders, left, initial });
         }
-        let sold_out = scheduler.answered().filter(|(_, answer)| *answer == Answer::SoldOut);
-        let sent_away: Vec<&'static str> = sold_out.map(|(record, _)| record.name).collect();
-        // What was sold out at that time may be on sale again.
-        let comes_back = !self.ended.is_empty();
-        (left > 0 && !sent_away.is_empty() && !comes_back)
-            .then_some(Witness::SentAway { buyers: Several::Listed(sent_away), left })
+        self.refused(scheduler)
+    }
+
+    /// The buyers who were told "sold out" though some were on sale from the request to the answer. Where Redis decides, what it
+    /// has promised is still to be written: there only the end shows it.
+    fn refused(&self, scheduler: &Scheduler<'_>) -> Option<Witness> {
+        let at_the_end = Some(self.audit.stock).filter(|left| *left > 0);
+        let mut most = 0;
+        let mut sent_away = Vec::new();
+        for (record, answer) in scheduler.answered() {
+            let left = match scheduler.rung.decides_in_database() {
+                true => record.refused_of,
+                false => at_the_end.filter(|_| answer == Answer::SoldOut),
+            };
+            if let Some(left) = left.filter(|_| record.voucher == self.audit.voucher_id.get()) {
+                most = left.max(most);
+                sent_away.push(record.name);
+            }
+        }
+        let buyers = Several::Listed(sent_away);
+        (most > 0).then_some(Witness::SentAway { buyers, left: most })
     }
 
     /// Vouchers that nobody has paid for in time, and nobody can buy.
@@ -220,18 +251,18 @@ pub(super) fn broken_promises(scheduler: &Scheduler<'_>, books: &Books) -> Vec<B
         true => Invariant::NoBrokenPromise,
         false => Invariant::NoLostOrder,
     };
-    let user = |user: i64| user - scheduler.first_user + 1;
-    let twice = books.twice();
-    let twice = twice.map(|(id, all)| Witness::SeveralOrders { user: user(id), count: all.len() });
+    let of_books = [Invariant::NoOversell, Invariant::OnePerUser, Invariant::NoUndersell];
+    let of_books = of_books.map(|invariant| (invariant, books.broken(invariant, scheduler)));
     let lost = lost(scheduler, std::slice::from_ref(books));
-    let found = [
-        (Invariant::NoOversell, books.oversold()),
-        (Invariant::OnePerUser, twice),
-        (Invariant::NoUndersell, books.undersold(scheduler)),
-        (promise, lost.map(|(buyer, _)| Witness::NoSuchOrder { buyer })),
-    ];
-    let found = found.into_iter();
-    found.filter_map(|(invariant, witness)| Some(Breach { invariant, witness: witness? })).collect()
+    let lost = (promise, lost.map(|(buyer, _)| Witness::NoSuchOrder { buyer }));
+    let found = of_books.into_iter().chain([lost]).filter_map(|(invariant, witness)| {
+        let witness = match witness? {
+            Witness::TheseOrders { user, count, .. } => Witness::SeveralOrders { user, count },
+            witness => witness,
+        };
+        Some(Breach { invariant, witness })
+    });
+    found.collect()
 }
 
 /// Judges one promise from the database, from what every buyer was told, and from what the
@@ -247,14 +278,14 @@ pub(super) async fn judge(
     let mut witnesses = scheduler.log.breaches().to_vec();
     let rung = scheduler.rung;
     match lost(scheduler, &books) {
-        // No rung may claim to break this that writes before it answers.
-        Some((name, order)) if !rung.has_consumer() => {
+        // No rung that writes before it answers may break this, but where its database loses what it has committed.
+        Some((name, order)) if !rung.has_consumer() && invariant != Invariant::NoLostOrder => {
             let why = format!("no_lost_order: {name} was told of order {order}, and has none");
             return Ok(Verdict::unknown(why.into()));
         }
         Some((name, _)) => {
             let witness = Witness::NoOrder { buyer: name };
-            if invariant == Invariant::NoBrokenPromise {
+            if [Invariant::NoBrokenPromise, Invariant::NoLostOrder].contains(&invariant) {
                 witnesses.push(witness);
             } else if rung.claims.contains(&Invariant::NoBrokenPromise) {
                 return Ok(Verdict::unknown(format!("no_broken_promise: {witness}").into()));
@@ -263,25 +294,8 @@ pub(super) async fn judge(
         None => {}
     }
     for (nth, books) in (1..).zip(&books) {
-        let found = match invariant {
-            Invariant::NoOversell => books.oversold(),
-            Invariant::OnePerUser => books.twice().map(|(user, orders)| {
-                let numbers = orders.iter().map(|order| books.number(*order, scheduler));
-                let (user, count) = (user - scheduler.first_user + 1, orders.len());
-                Witness::TheseOrders { user, count, orders: Several::Both(numbers.collect()) }
-            }),
-            Invariant::NoUndersell => books.undersold(scheduler),
-            Invariant::NoStuckStock => books.stuck(),
-            Invariant::NoOutage
-            | Invariant::NoLostOrder
-            | Invariant::NoLockout
-            | Invariant::NoSelfDeadlock
-            | Invariant::NoBrokenPromise
-            | Invariant::NoLostPayment
-            | Invariant::SameAnswer => None,
-        };
         let of_voucher = |found| Witness::OfVoucher { voucher: nth, witness: Box::new(found) };
-        witnesses.extend(found.map(of_voucher));
+        witnesses.extend(books.broken(invariant, scheduler).map(of_voucher));
     }
     if invariant == Invariant::NoLostPayment {
         witnesses.extend(scheduler.lost_payments().await?);

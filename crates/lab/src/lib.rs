@@ -4,7 +4,7 @@
 //!
 //! In reading order.
 //!
-//! - One replay: `replay`, a cell of the matrix, and what happens to a rung in it; `scheduler`, actors which go on
+//! - One replay: `cell`, a cell of a matrix; `replay`, what happens to a rung in it; `scheduler`, actors which go on
 //!   only when the schedule says so; `steps`, how they go on; `consumers`, which write later what was sold before;
 //!   `payments`, of orders that have to be paid; `looks`, what the servers say of transactions and leases;
 //!   `timeline`, what happened, and `told`, its words; `judge`, what came of it.
@@ -21,6 +21,7 @@
 // takes the compiler deeper than its default of 128.
 #![recursion_limit = "256"]
 
+mod cell;
 pub mod cli;
 mod consumers;
 pub mod explore;
@@ -46,10 +47,11 @@ mod world;
 
 use scheduler::Scheduler;
 
+pub use cell::{Cell, LadderPlace, MatrixPlace};
 pub use judge::{Breach, Outcome, missing};
 pub use node::run as run_node;
-pub use replay::{Cell, absent, cells, replay};
-pub use rush::{RungSale, RushOptions, RushReport, rush, rush_seeded};
+pub use replay::{absent, cells, replay};
+pub use rush::{RungSale, RushOptions, RushReport, rush};
 pub use sale::judged_books;
 pub use serve::LabServer;
 pub use timeline::TimelineLine;

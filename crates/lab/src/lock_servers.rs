@@ -77,11 +77,12 @@ impl LockServers {
     /// `kill -9` of one of the lock's own servers: which.
     pub(super) fn kill_last(&mut self) -> anyhow::Result<LockServer> {
         if let Some(node) = &mut self.zookeeper_node {
-            node.kill();
+            node.process.kill();
             return Ok(LockServer::ZooKeeper);
         }
         let of = self.nodes.len();
-        self.nodes.last_mut().context("the rung has no server of its own")?.kill();
+        let last = self.nodes.last_mut().context("the rung has no server of its own")?;
+        last.process.kill();
         Ok(if of == 1 { LockServer::Redis } else { LockServer::OneRedis { nth: of, of } })
     }
 }

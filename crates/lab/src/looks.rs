@@ -6,10 +6,12 @@ use anyhow::{Context, bail};
 use tokio::time::{Instant, sleep, timeout};
 use zookeeper_client::Client;
 
-use super::scheduler::{Act, ActorRecord, Attempt, NodeIndex, PATIENCE, Scheduler};
+use super::scheduler::{
+    Act, Actor, ActorRecord, ActorState, Attempt, NodeIndex, PATIENCE, Scheduler,
+};
 use super::told::Event;
 use ladder::{Answer, LockKind};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use seckill::model::UserId;
 use seckill::store::Keys;
 
@@ -57,6 +59,45 @@ pub(super) enum LeaseEnd {
 }
 
 impl Scheduler<'_> {
+    /// How many of a voucher are on sale.
+    async fn on_sale(&self, voucher: i64) -> anyhow::Result<i64> {
+        let stock = sqlx::query_scalar(
+            "select coalesce((select sum(stock) from stock_segments where voucher_id = $1), stock)
+             from seckill_vouchers where voucher_id = $1",
+        );
+        Ok(stock.bind(voucher).fetch_one(&self.database).await?)
+    }
+
+    /// Somebody is about to put more on sale: whoever asked before that may be told what is true now.
+    pub(super) async fn note_sold_out(&mut self) -> anyhow::Result<()> {
+        for voucher in self.vouchers.clone() {
+            if self.on_sale(voucher).await? > 0 {
+                continue;
+            }
+            let is_under_way =
+                |state: ActorState| state != ActorState::NotBegun && !state.is_over();
+            for record in self.actors.iter_mut().filter(|it| it.voucher == voucher) {
+                record.saw_sold_out |= is_under_way(record.state);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether "sold out" was true at some moment between the request and the answer. Only where something is on
+    /// sale at the answer does anything before that count.
+    pub(super) async fn note_refusal(
+        &mut self,
+        actor: Actor,
+        answer: Answer,
+    ) -> anyhow::Result<()> {
+        let ActorRecord { voucher, saw_sold_out, .. } = self.actors[actor.0];
+        if answer == Answer::SoldOut && !saw_sold_out && self.rung.decides_in_database() {
+            let left = self.on_sale(voucher).await?;
+            self.actors[actor.0].refused_of = (left > 0).then_some(left);
+        }
+        Ok(())
+    }
+
     /// Whether a transaction is still open whose actor is through. One that is dropped is rolled back
     /// after its actor was answered: what waits for it goes on by itself.
     pub(super) fn is_undoing(&self, transactions: OpenTransactions) -> bool {

@@ -5,6 +5,7 @@
 use anyhow::{Context, bail};
 
 use super::node_process::Task;
+use super::sale::PRICE;
 use super::scheduler::{Act, Actor, ActorState, NodeIndex, Scheduler, TakenMoney};
 use super::told::{Event, Witness};
 use ladder::{Answer, PaymentNotice, WorkTurn};
@@ -53,8 +54,14 @@ impl Scheduler<'_> {
         node: NodeIndex,
         order: i64,
     ) -> anyhow::Result<Actor> {
-        let notice = PaymentNotice { order, transaction: format!("money-for-{order}") };
+        let transaction = self.transaction_of(order);
+        let notice = PaymentNotice { order, transaction, amount: PRICE };
         self.add(payer, node, Task::Pay(notice)).await
+    }
+
+    /// The gateway's name of the money for an order; no other cell has the same.
+    fn transaction_of(&self, order: i64) -> String {
+        format!("{}money-for-{order}", self.key_prefix)
     }
 
     /// One turn of what ends unpaid orders in `node`. It does nothing before it is driven.
@@ -122,22 +129,26 @@ impl Scheduler<'_> {
         Ok(())
     }
 
-    /// Payments that neither belong to a paid order nor are given back; or both.
+    /// Payments that neither belong to a paid order nor are given back or written down; or both.
     pub(super) async fn lost_payments(&self) -> anyhow::Result<Vec<Witness>> {
         let mut lost = Vec::new();
         for &TakenMoney { payer, order, notice } in &self.money {
-            let (is_paid, goes_back): (bool, bool) = sqlx::query_as(
-                "select status in (2, 3), exists (select from refunds where order_id = orders.id)
-                 from orders where id = $1",
+            let (is_there, is_paid, is_kept): (bool, bool, bool) = sqlx::query_as(
+                "select exists (select from orders where id = $1),
+                        exists (select from orders where id = $1 and status in (2, 3)),
+                        exists (select from refunds where order_id = $1)
+                        or exists (select from unmatched_payments where transaction_id = $2)",
             )
             .bind(order)
+            .bind(self.transaction_of(order))
             .fetch_one(&self.database)
             .await?;
             let accepted = self.answer(notice) == Some(&Act::Worked(WorkTurn::Paid));
-            match (is_paid, goes_back) {
+            match (is_paid, is_kept) {
                 (true, true) => lost.push(Witness::OrderAndMoney { payer }),
                 (false, false) if accepted => lost.push(Witness::CancelledThoughPaid { payer }),
-                (false, false) => lost.push(Witness::PaidTooLate { payer }),
+                (false, false) if is_there => lost.push(Witness::PaidTooLate { payer }),
+                (false, false) => lost.push(Witness::PaidForNothing { payer }),
                 (true, false) | (false, true) => {}
             }
         }

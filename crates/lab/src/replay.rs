@@ -7,6 +7,8 @@
 
 mod caches;
 mod failing_consumers;
+mod given_back;
+mod locked_row;
 mod owners;
 mod payments;
 mod production;
@@ -15,65 +17,24 @@ mod redis_losses;
 mod retries;
 mod schedules;
 mod servers;
+mod standby;
 
 use std::ops::RangeInclusive;
 use std::time::Instant;
 
-use serde::Serialize;
-
+use super::cell::{Cell, LadderPlace};
 use super::judge::{Outcome, Verdict, judge};
 use super::scheduler::Scheduler;
-use super::timeline::TimelineLine;
-use super::told::Witness;
 use super::world::World;
-use ladder::{Capability, Invariant, LeaseKind, LockKind, RUNGS, Rung, Scenario};
+use ladder::{Capability, LeaseKind, LockKind, RUNGS, Rung, Scenario};
 
 /// The scenarios of what comes after the answer, of payments and of caches, as the registry has them beside each other.
 const OF_QUEUES: RangeInclusive<Scenario> = Scenario::UpdateIgnored..=Scenario::PublishedTwice;
-const OF_PAYMENTS: RangeInclusive<Scenario> = Scenario::SoldAgain..=Scenario::LatePayment;
-const OF_CACHES: RangeInclusive<Scenario> = Scenario::StaleRefill..=Scenario::LostDelete;
+const OF_PAYMENTS: RangeInclusive<Scenario> = Scenario::SoldAgain..=Scenario::UnknownOrder;
+const OF_CACHES: RangeInclusive<Scenario> = Scenario::JustRestocked..=Scenario::LostDelete;
 
 /// Why nobody waits for a release.
 const TURNS_AWAY: &str = "turns a second request away, nobody waits";
-
-/// A cell of the matrix.
-#[derive(Debug, Clone, Serialize)]
-pub struct Cell {
-    /// The rung.
-    pub rung: &'static str,
-    /// What happened to it.
-    pub scenario: Scenario,
-    /// What was at stake.
-    pub invariant: Invariant,
-    /// What the rung says.
-    pub claimed: Outcome,
-    /// What was seen.
-    pub observed: Outcome,
-    /// What the verdict rests on.
-    pub witness: Option<Witness>,
-    /// How long it took, in milliseconds.
-    pub elapsed_ms: u64,
-    /// What happened, a line an event.
-    pub timeline: Vec<TimelineLine>,
-}
-
-impl Cell {
-    /// Whether it came out as claimed.
-    pub fn is_as_claimed(&self) -> bool {
-        self.claimed == self.observed
-    }
-
-    /// Whether it was not played, for want of something.
-    pub fn is_skipped(&self) -> bool {
-        self.observed == Outcome::Skipped
-    }
-
-    /// Whether it speaks against the ladder: it came out otherwise than claimed, or nobody
-    /// knows how.
-    pub fn is_wrong(&self) -> bool {
-        !self.is_as_claimed() && !self.is_skipped()
-    }
-}
 
 /// Every cell there is: those that make sense.
 pub fn cells() -> impl Iterator<Item = (&'static Rung, Scenario)> {
@@ -99,9 +60,9 @@ pub async fn replay(world: &World, rung: &'static Rung, scenario: Scenario) -> C
         Err(error) => (Verdict::of_failure(&error), Vec::new()),
     };
     Cell {
-        rung: rung.id,
-        scenario,
-        invariant: scenario.invariant(),
+        of: LadderPlace { rung: rung.id, scenario, invariant: scenario.invariant() },
+        claimed_errors: None,
+        errors: None,
         claimed: if rung.claims_to_survive(scenario) { Outcome::Holds } else { Outcome::Breaks },
         observed: verdict.observed,
         witness: verdict.witness,
@@ -124,24 +85,26 @@ async fn play(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow::Resu
 }
 
 async fn take_steps(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow::Result<()> {
-    let of_batches = scheduler.rung.can(Capability::OneStep) && !OF_QUEUES.contains(&scenario);
-    if of_batches && scenario != Scenario::NodeDown {
-        return production::play(scenario, scheduler).await;
-    }
-    if let Some(schedule) = schedules::of(scenario) {
+    let in_batches = scheduler.rung.can(Capability::OneStep) && !OF_QUEUES.contains(&scenario);
+    if let Some(schedule) = schedules::of(scenario, in_batches) {
         return schedules::play(scheduler, schedule).await;
     }
     match scenario {
+        Scenario::NodeDown => servers::node_down(scheduler).await,
+        Scenario::DatabaseFailover => standby::database_failover(scheduler, false).await,
+        Scenario::SynchronousFailover => standby::database_failover(scheduler, true).await,
+        _ if in_batches => production::play(scenario, scheduler).await,
+        Scenario::GivenBackTogether => given_back::given_back_together(scheduler).await,
         Scenario::Nested => owners::nested(scheduler).await,
         Scenario::LostWakeup => owners::lost_wakeup(scheduler).await,
         Scenario::PausedHolder => owners::paused_holder(scheduler).await,
-        Scenario::NodeDown => servers::node_down(scheduler).await,
         Scenario::ResentRelease => servers::resent_release(scheduler).await,
         Scenario::Failover => servers::failover(scheduler).await,
         Scenario::Amnesia => servers::amnesia(scheduler).await,
         Scenario::ClockJump => servers::clock_jump(scheduler).await,
         Scenario::AnswerLost => retries::answer_lost(scheduler).await,
         Scenario::LatePayment => payments::late_payment(scheduler).await,
+        Scenario::UnknownOrder => payments::unknown_order(scheduler).await,
         cached if OF_CACHES.contains(&cached) => caches::play(cached, scheduler).await,
         queued => queues::play(queued, scheduler).await,
     }
@@ -167,7 +130,13 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     if scenario == Scenario::AnswerLost {
         return unless(rung.can(Capability::Retried), "has clients that send nothing again");
     }
-    if scenario == Scenario::OtherSegment {
+    if [Scenario::DatabaseFailover, Scenario::SynchronousFailover].contains(&scenario) {
+        return unless(
+            rung.can(Capability::Standby),
+            "is played with a database that has no standby",
+        );
+    }
+    if [Scenario::OtherSegment, Scenario::GivenBackTogether].contains(&scenario) {
         return unless(rung.can(Capability::Segments), "keeps its stock in one row");
     }
     if matches!(rung.lock, LockKind::NoLock | LockKind::Stream) {

@@ -23,7 +23,7 @@ fn title(rung: &Rung) -> String {
 }
 
 /// What a voucher costs where orders have to be paid.
-const PRICE: i64 = 100;
+pub(super) const PRICE: i64 = 100;
 
 /// Puts a voucher on sale, since an hour ago, for a year.
 pub(super) async fn put_on_sale(

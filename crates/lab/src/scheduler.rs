@@ -13,7 +13,8 @@ use super::node_process::{NodePlan, NodeProcess, NodeRequest, Task};
 use super::sale;
 use super::timeline::{Log, TimelineLine};
 use super::told::{Event, Witness};
-use super::world::World;
+use super::world::{World, make_tables};
+use faults::PostgresNode;
 use ladder::{Answer, Awaited, Rung};
 
 /// What takes longer never comes: the cell is unknown.
@@ -82,6 +83,12 @@ pub(super) struct ActorRecord {
     /// What it has waited for last.
     pub(super) awaited: Option<Awaited>,
     pub(super) may_fail: bool,
+    /// Whether it may put more on sale.
+    pub(super) adds_stock: bool,
+    /// Whether nothing was on sale at some moment since it began.
+    pub(super) saw_sold_out: bool,
+    /// How many were on sale all the time, where it was told that none is.
+    pub(super) refused_of: Option<i64>,
 }
 
 impl ActorRecord {
@@ -96,6 +103,9 @@ impl ActorRecord {
             answer: None,
             awaited: None,
             may_fail: false,
+            adds_stock: false,
+            saw_sold_out: false,
+            refused_of: None,
         }
     }
 
@@ -138,6 +148,10 @@ pub(super) struct Scheduler<'a> {
     pub(super) vouchers: Vec<i64>,
     /// PostgreSQL, for the lab's own looks.
     pub(super) database: PgPool,
+    /// The same, for the processes started from now on.
+    database_url: String,
+    /// That PostgreSQL, where it is the cell's own.
+    pub(super) standby: Option<PostgresNode>,
     /// What the names of the processes there (`application_name`) begin with.
     pub(super) application: String,
     /// What all keys begin with.
@@ -149,6 +163,10 @@ pub(super) struct Scheduler<'a> {
     /// What the payment gateway has taken.
     pub(super) money: Vec<TakenMoney>,
     pub(super) log: Log,
+}
+
+async fn connections(url: &str) -> sqlx::Result<PgPool> {
+    PgPoolOptions::new().test_before_acquire(false).connect(url).await
 }
 
 impl<'a> Scheduler<'a> {
@@ -164,9 +182,11 @@ impl<'a> Scheduler<'a> {
         servers: LockServers,
     ) -> anyhow::Result<Self> {
         let (first_user, key_prefix) = world.next_cell();
-        let database = PgPoolOptions::new().test_before_acquire(false);
+        let database_url = world.database_url(rung.tables)?;
         Ok(Self {
-            database: database.connect(&world.database_url(rung.tables)?).await?,
+            database: connections(&database_url).await?,
+            database_url,
+            standby: None,
             servers,
             application: format!("{}/", key_prefix.trim_end_matches(':')),
             world,
@@ -179,6 +199,19 @@ impl<'a> Scheduler<'a> {
             money: Vec::new(),
             log: Log::default(),
         })
+    }
+
+    /// Makes the rung's tables on another PostgreSQL, and goes on there.
+    pub(super) async fn make_database(&mut self, url: &str) -> anyhow::Result<()> {
+        make_tables(url, self.rung.tables).await?;
+        self.use_database(url).await
+    }
+
+    /// Goes on on another PostgreSQL, which has the tables.
+    pub(super) async fn use_database(&mut self, url: &str) -> anyhow::Result<()> {
+        self.database = connections(url).await?;
+        url.clone_into(&mut self.database_url);
+        Ok(())
     }
 
     /// Puts a voucher on sale.
@@ -215,7 +248,7 @@ impl<'a> Scheduler<'a> {
     }
 
     fn plan_of_process(&self, nth: usize) -> anyhow::Result<NodePlan> {
-        let mut database_url = url::Url::parse(&self.world.database_url(self.rung.tables)?)?;
+        let mut database_url = url::Url::parse(&self.database_url)?;
         database_url.query_pairs_mut().append_pair("application_name", &self.application_of(nth));
         let key_prefix = self.key_prefix.clone();
         Ok(NodePlan::new(self.rung, database_url.into(), &self.servers, key_prefix))
@@ -274,8 +307,9 @@ impl<'a> Scheduler<'a> {
         node: NodeIndex,
         task: Task,
     ) -> anyhow::Result<Actor> {
+        let adds_stock = matches!(task, Task::Expire(_) | Task::Restock(..));
         self.nodes[node.0].order(&NodeRequest::Enter(name.to_owned(), task)).await?;
-        self.actors.push(ActorRecord::new(name, node.0));
+        self.actors.push(ActorRecord { adds_stock, ..ActorRecord::new(name, node.0) });
         Ok(Actor(self.actors.len() - 1))
     }
 

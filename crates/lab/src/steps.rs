@@ -90,6 +90,9 @@ impl Scheduler<'_> {
             let (name, node) = (self.actors[actor.0].name, self.actors[actor.0].node);
             match self.actors[actor.0].state {
                 ActorState::NotBegun | ActorState::Held => {
+                    if self.actors[actor.0].adds_stock {
+                        self.note_sold_out().await?;
+                    }
                     self.actors[actor.0].state = ActorState::Running;
                     self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await?;
                 }
@@ -123,7 +126,10 @@ impl Scheduler<'_> {
                     self.actors[actor.0].awaited = Some(*what);
                     return Ok(act);
                 }
-                Act::Done(answer) => self.log.note(name, Event::Answered { answer: *answer }),
+                Act::Done(answer) => {
+                    self.log.note(name, Event::Answered { answer: *answer });
+                    self.note_refusal(actor, *answer).await?;
+                }
                 Act::Worked(WorkTurn::Idle) => {}
                 Act::Worked(turn) => self.log.note(name, Event::Worked { turn: *turn }),
                 Act::NeverHeardOf => bail!("{name} asked, where it was to act"),

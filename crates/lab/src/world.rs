@@ -13,7 +13,7 @@ use faults::{FaultError, MariaDbNode, ZooKeeperNode};
 use ladder::Tables;
 use private_stores::{Home, Plan, Servers};
 use program::stop;
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use seckill::config::StoreArgs;
 use seckill::store::{Database, MigrationError};
 
@@ -163,15 +163,7 @@ impl World {
             .await
             .context("the lab needs the right to create databases")?;
         admin.close().await?;
-        let url = self.database_url(tables)?;
-        let database = Database::new(&url)?;
-        migrate(&database).await?;
-        database.pool().execute(LAB_SQL).await?;
-        if tables == Tables::Bare {
-            database.pool().execute(BARE_SQL).await?;
-        }
-        database.close().await;
-        Ok(())
+        make_tables(&self.database_url(tables)?, tables).await
     }
 
     /// For connections made from now on: commits in the scratch databases do not wait for the disk,
@@ -330,6 +322,18 @@ pub(super) async fn in_world<T>(
         // What went wrong first is the cause, as a rule of the other, too.
         (Err(error), Err(closed)) => Err(error.context(format!("{closed:#}"))),
     }
+}
+
+/// Makes the tables in an empty database.
+pub(super) async fn make_tables(url: &str, tables: Tables) -> anyhow::Result<()> {
+    let database = Database::new(url)?;
+    migrate(&database).await?;
+    database.pool().execute(LAB_SQL).await?;
+    if tables == Tables::Bare {
+        database.pool().execute(BARE_SQL).await?;
+    }
+    database.close().await;
+    Ok(())
 }
 
 async fn migrate(database: &Database) -> Result<(), MigrationError> {

@@ -7,11 +7,13 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use ladder::Tables;
+use seckill::http::Language;
 use seckill_lab::isolation::{
     CASES, DatabaseKind, IsolationCase, IsolationCell, IsolationLevel, IsolationServer,
-    isolation_matrix, play_cell, skipped_cell,
+    isolation_matrix, play_cell, unplayed_cell,
 };
 
+use crate::course::timeline::printed;
 use crate::lab_isolation::mariadb;
 use crate::lab_replays::lab;
 
@@ -61,9 +63,9 @@ fn claimed_matrix() -> String {
             for level in IsolationLevel::ALL {
                 let Some(claim) = known.claim(kind, level) else { continue };
                 let observed = claim.outcome;
-                let cell = skipped_cell(known, kind, level, claim, String::new());
-                let errors = claim.errors.to_owned();
-                cells.push(IsolationCell { observed, errors, ..cell });
+                let cell = unplayed_cell(known, kind, level, claim, (observed, None));
+                let errors = Some(claim.errors.to_owned());
+                cells.push(IsolationCell { errors, ..cell });
             }
         }
     }
@@ -111,7 +113,8 @@ async fn every_timeline_of_isolation_is_what_the_lab_prints_today() {
         // The twins show the same.
         let (Some(server), true) = (server, played.insert(block.words.clone())) else { continue };
         let claim = known.claim(kind, level).unwrap();
-        let printed = play_cell(server, known, level, claim).await.told().join("\n");
+        let cell = play_cell(server, known, level, claim).await;
+        let printed = printed(&cell, Language::English).join("\n");
         if printed != block.text {
             wrong.insert(format!("{:?}: the lab prints\n{printed}", block.words));
         }

@@ -26,7 +26,6 @@ const JUDGED: [(Invariant, &str); 3] = [
 const PLAYED: [Scenario; 3] = [Scenario::LastOne, Scenario::DoubleClick, Scenario::Herd];
 /// How often a crowd comes to a rung whose flaw is luck.
 const TRIES: usize = 20;
-
 fn names(scenarios: impl Iterator<Item = Scenario>) -> BTreeSet<&'static str> {
     let invariants: Vec<_> = scenarios.map(Scenario::invariant).collect();
     let judged = JUDGED.iter().filter(|(invariant, _)| invariants.contains(invariant));

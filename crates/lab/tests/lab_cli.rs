@@ -57,13 +57,13 @@ async fn a_replay_tells_its_timeline_and_what_came_of_it() {
     let chinese = program.says(&["lab", "replay", "r01", "last_one", "--lang", "zh"]).await;
     assert!(chinese.contains("r01_naive  last_one：两个买家都看到最后一张券"), "{chinese}");
     assert!(chinese.contains("    A      读到库存：1"), "{chinese}");
-    assert!(chinese.contains("  no_oversell 打破，与声明相符 ("), "{chinese}");
+    assert!(chinese.contains("  no_oversell 被打破，与声明相符 ("), "{chinese}");
     assert!(chinese.contains("券 1：库存 1，却有 2 张订单"), "{chinese}");
     assert!(chinese.ends_with("\n共 1 格：1 格与声明相符\n"), "{chinese}");
     let schedule = ["--from", "double_click", "--schedule", "A1 B1 A2 B2", "--lang", "zh-CN"];
     let chinese = program.says(&[&["lab", "replay", "r05a"][..], &schedule].concat()).await;
     assert!(chinese.contains("于是 one_per_user 被打破：用户 1 持有 2 张订单"), "{chinese}");
-    assert!(chinese.contains("  one_per_user 打破：用户 1 持有 2 张订单"), "{chinese}");
+    assert!(chinese.contains("  one_per_user 被打破：用户 1 持有 2 张订单"), "{chinese}");
     let several = program.says(&["lab", "replay", "r02_row_lock"]).await;
     assert!(several.ends_with(" as claimed\n"), "{several}");
 }
@@ -113,7 +113,7 @@ async fn left_on(servers: &Servers) -> (i64, i64) {
     .await
     .unwrap();
     database.close().await.unwrap();
-    let redis = redisson_lock::connection::Redis::new(servers.redis_url().unwrap()).unwrap();
+    let redis = redis_link::Redis::new(servers.redis_url().unwrap()).unwrap();
     (databases, redis.query(&redis::cmd("DBSIZE")).await.unwrap())
 }
 
@@ -147,7 +147,7 @@ async fn a_cell_that_comes_out_otherwise_is_named_and_is_an_exit_status() {
     let ran = program.run(&["lab", "replay", "r02", "last_one"]).await;
     assert_eq!(ran.status, 1, "{ran:?}");
     assert!(
-        ran.stdout.contains("no_oversell breaks, NOT as claimed: it claims to hold"),
+        ran.stdout.contains("no_oversell breaks, NOT as claimed: it is claimed to hold"),
         "{ran:?}"
     );
     let summary = "\n1 cell: 0 as claimed, 1 NOT as claimed (r02_row_lock last_one)\n";
@@ -156,7 +156,7 @@ async fn a_cell_that_comes_out_otherwise_is_named_and_is_an_exit_status() {
     let ran = program.run(&["lab", "all", "r02", "--users", "60", "--stock", "10"]).await;
     assert_eq!(ran.status, 1, "{ran:?}");
     assert!(ran.stdout.lines().last().unwrap().starts_with("NOT AS CLAIMED: "), "{ran:?}");
-    let named = "r02_row_lock last_one: no_oversell breaks, NOT as claimed: it claims to hold (voucher 1: 2 orders for a stock of 1";
+    let named = "r02_row_lock last_one: no_oversell breaks, NOT as claimed: it is claimed to hold (voucher 1: 2 orders for a stock of 1";
     assert!(ran.stdout.contains(named), "{ran:?}");
     assert_eq!(left_on(&servers).await.0, 0);
     servers::ended(servers).await;

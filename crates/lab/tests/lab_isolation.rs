@@ -8,6 +8,7 @@ use faults::MariaDbNode;
 use ladder::Tables;
 use nix::sys::signal::Signal;
 use private_stores::Servers;
+use seckill::http::Language;
 use seckill_lab::isolation::{
     CASES, DatabaseKind, IsolationCell, IsolationClaim, IsolationLevel, IsolationServer, play_cell,
 };
@@ -16,6 +17,7 @@ use serde_json::Value;
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
+use crate::course::timeline::printed;
 use crate::lab_replays::lab;
 use testkit::processes::{descendants_of, send};
 use testkit::program::Program;
@@ -49,7 +51,7 @@ async fn all_as_claimed(server: &IsolationServer, level: IsolationLevel) {
         let cell = play_cell(server, case, level, claim).await;
         count += 1;
         if !cell.is_as_claimed() {
-            wrong.push(cell.told().join("\n"));
+            wrong.push(printed(&cell, Language::English).join("\n"));
         }
     }
     assert!(count >= 25, "only {count} cells");
@@ -135,14 +137,14 @@ async fn a_server_that_sleeps_or_is_gone_is_unknown_and_nobody_waits_for_ever() 
     let Some(mut node) = mariadb().await else { return };
     let server = on_mariadb(&node).with_patience(Duration::from_millis(500));
     let level = IsolationLevel::ReadCommitted;
-    node.pause().unwrap();
+    node.process.pause().unwrap();
     let sleeps = must("it gives up", cell(&server, "r04_last_one", level, |claim| claim)).await;
     assert!(sleeps.is_wrong() && sleeps.observed == Outcome::Unknown, "{sleeps:?}");
-    assert_eq!(sleeps.witness.unwrap(), "MariaDB came to no answer within 500ms");
-    node.kill();
+    assert_eq!(sleeps.witness.unwrap().to_string(), "MariaDB came to no answer within 500ms");
+    node.process.kill();
     let gone = cell(&server, "r04_last_one", level, |claim| claim).await;
     assert!(gone.is_wrong() && gone.observed == Outcome::Unknown, "{gone:?}");
-    assert!(gone.witness.unwrap().starts_with("MariaDB does not answer: "));
+    assert!(gone.witness.unwrap().to_string().starts_with("MariaDB does not answer: "));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -254,7 +256,7 @@ async fn a_mariadb_that_is_killed_in_the_middle_is_unknown_in_a_sentence() {
     must("it ends", lab.stdout.take().unwrap().read_to_string(&mut stdout)).await.unwrap();
     assert_eq!(must("it ends", lab.wait()).await.unwrap().code(), Some(1), "{stdout}");
     must("its last words", rest).await.unwrap();
-    assert!(stdout.contains(": unknown, NOT as claimed: "), "{stdout}");
+    assert!(stdout.contains(" unknown, NOT as claimed: "), "{stdout}");
     let reason =
         ["lost its connection to MariaDB", "MariaDB does not answer", "connection is gone"];
     assert!(reason.iter().any(|words| stdout.contains(words)), "{stdout}");

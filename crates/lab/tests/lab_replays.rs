@@ -16,7 +16,7 @@ pub async fn lab() -> World {
 
 fn told(cell: &Cell) -> String {
     let timeline: Vec<String> = cell.timeline.iter().map(ToString::to_string).collect();
-    let (rung, scenario, claimed) = (cell.rung, cell.scenario, cell.claimed);
+    let (rung, scenario, claimed) = (cell.of.rung, cell.of.scenario, cell.claimed);
     let witness = cell.witness.as_ref().map_or("no witness".to_owned(), ToString::to_string);
     let observed = cell.observed;
     let timeline = timeline.join("\n    ");
@@ -89,6 +89,7 @@ rungs! {
     r21a_lua_and_stream
     r21b_stream_from_now
     r21c_unchecked_consumer
+    r21d_batched_consumer
     r22_stream_done_right
     r23a_outbox
     r23b_batched_outbox
@@ -97,6 +98,8 @@ rungs! {
     r26a_cached_stock
     r26b_delayed_double_delete
     r26c_sold_out_for_a_second
+    r26d_write_then_delete
+    r26e_versioned_fill
     r27a_retry
     r27b_request_key
 }
@@ -105,8 +108,9 @@ rungs! {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_that_its_code_belies_is_found_out() {
     use Scenario::{
-        DoubleClick, ForgottenTimer, LastOne, LatePayment, NodeDown, PausedHolder, PayAndExpire,
-        ResentRelease, StalledRelease, TwoNodes,
+        DoubleClick, ForgottenTimer, GivenBackTogether, JustRestocked, LastOne, LatePayment,
+        LateRefill, NodeDown, PausedHolder, PayAndExpire, PoisonWithLast, ResentRelease,
+        StalledRelease, TwoNodes, UnknownOrder,
     };
     let lab = lab().await;
     let find = |id: &str| ladder::find(id).unwrap();
@@ -128,6 +132,23 @@ async fn a_row_that_its_code_belies_is_found_out() {
         (modest, &too_much, TwoNodes, said_to_hold),
         (find("r24_expire_by_timer"), find("r25_expire_by_condition"), LatePayment, said_to_hold),
         (find("r24_expire_by_timer"), find("r25_expire_by_condition"), PayAndExpire, said_to_hold),
+        (find("r24_expire_by_timer"), find("r25_expire_by_condition"), UnknownOrder, said_to_hold),
+        (find("r21a_lua_and_stream"), find("r22_stream_done_right"), PoisonWithLast, said_to_hold),
+        // Judged by what is left at the end, r26c would keep what it breaks.
+        (
+            find("r26c_sold_out_for_a_second"),
+            find("r26e_versioned_fill"),
+            JustRestocked,
+            said_to_hold,
+        ),
+        (find("r26e_versioned_fill"), find("r26d_write_then_delete"), JustRestocked, said_to_break),
+        (
+            find("r26b_delayed_double_delete"),
+            find("r26d_write_then_delete"),
+            LateRefill,
+            said_to_hold,
+        ),
+        (find("r18c_all_segments"), find("r18b_stock_segments"), GivenBackTogether, said_to_hold),
         (find("r25_expire_by_condition"), find("r24_expire_by_timer"), PayAndExpire, said_to_break),
         (
             find("r25_expire_by_condition"),

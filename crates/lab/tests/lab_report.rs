@@ -6,7 +6,7 @@ use load::verdict::{Counts, CrowdVerdict, Figures};
 use seckill_lab::report::terminal::{self, Look};
 use seckill_lab::report::{Environment, LabReport, NoRush, html};
 use seckill_lab::told::Event;
-use seckill_lab::{Cell, Outcome, RushOptions, RushReport, TimelineLine, cells};
+use seckill_lab::{Cell, LadderPlace, Outcome, RushOptions, RushReport, TimelineLine, cells};
 use serde_json::Value;
 
 use testkit::golden::assert_fields;
@@ -15,9 +15,9 @@ use testkit::shop::browser;
 fn cell(rung: &'static Rung, scenario: Scenario) -> Cell {
     let holds = rung.claims_to_survive(scenario);
     Cell {
-        rung: rung.id,
-        scenario,
-        invariant: scenario.invariant(),
+        of: LadderPlace { rung: rung.id, scenario, invariant: scenario.invariant() },
+        claimed_errors: None,
+        errors: None,
         claimed: if holds { Outcome::Holds } else { Outcome::Breaks },
         observed: if holds { Outcome::Holds } else { Outcome::Breaks },
         witness: (!holds).then(|| "voucher 1: user 1 holds 2 orders: 8 and 9".into()),
@@ -84,8 +84,9 @@ fn report() -> LabReport {
 /// With one cell changed.
 fn with(change: impl FnOnce(&mut Cell)) -> LabReport {
     let mut report = report();
-    let double_click =
-        |cell: &&mut Cell| cell.rung == "r02_row_lock" && cell.scenario == Scenario::DoubleClick;
+    let double_click = |cell: &&mut Cell| {
+        cell.of.rung == "r02_row_lock" && cell.of.scenario == Scenario::DoubleClick
+    };
     change(report.cells.iter_mut().find(double_click).unwrap());
     report
 }

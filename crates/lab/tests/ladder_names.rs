@@ -7,7 +7,8 @@ use std::path::Path;
 use crate::course::page::{Page, read, repository};
 
 /// Names of other programs, and a column of an example.
-const FOREIGN: [&str; 8] = [
+const FOREIGN: [&str; 10] = [
+    "innodb_deadlock_detect",
     "innodb_lock_wait_timeout",
     "innodb_rollback_on_timeout",
     "innodb_snapshot_isolation",
@@ -16,6 +17,7 @@ const FOREIGN: [&str; 8] = [
     "pg_try_advisory_xact_lock",
     "proxy_next_upstream",
     "sale_id",
+    "table_tuple_lock",
 ];
 
 fn is_part_of_a_name(letter: char) -> bool {

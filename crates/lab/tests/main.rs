@@ -6,7 +6,6 @@ mod isolation_docs;
 mod lab_check;
 mod lab_cli;
 mod lab_explore;
-mod lab_explore_lock;
 mod lab_golden;
 mod lab_isolation;
 mod lab_replays;

@@ -73,10 +73,12 @@ named! {
         NoOversell = "no_oversell",
         OnePerUser = "one_per_user",
         NoUndersell = "no_undersell",
+        NoLastingRefusal = "no_lasting_refusal",
         NoOutage = "no_outage",
         NoLostOrder = "no_lost_order",
         NoLockout = "no_lockout",
         NoSelfDeadlock = "no_self_deadlock",
+        NoDeadlock = "no_deadlock",
         NoBrokenPromise = "no_broken_promise",
         NoStuckStock = "no_stuck_stock",
         NoLostPayment = "no_lost_payment",
@@ -106,6 +108,7 @@ scenarios! {
     LastOne = "last_one", NoOversell;
     Herd = "herd", NoUndersell;
     OtherSegment = "other_segment", NoUndersell;
+    GivenBackTogether = "given_back_together", NoDeadlock;
     DoubleClick = "double_click", OnePerUser;
     TwoNodes = "two_nodes", OnePerUser;
     EarlyRelease = "early_release", OnePerUser;
@@ -133,6 +136,7 @@ scenarios! {
     DiesWithLast = "dies_with_last", NoUndersell;
     GivenUp = "given_up", NoUndersell;
     PoisonEntry = "poison_entry", NoBrokenPromise;
+    PoisonWithLast = "poison_with_last", NoUndersell;
     GroupFromNow = "group_from_now", NoBrokenPromise;
     StreamTrimmed = "stream_trimmed", NoBrokenPromise;
     StockReloaded = "stock_reloaded", NoBrokenPromise;
@@ -145,10 +149,15 @@ scenarios! {
     ForgottenTimer = "forgotten_timer", NoStuckStock;
     PayAndExpire = "pay_and_expire", NoLostPayment;
     LatePayment = "late_payment", NoLostPayment;
-    StaleRefill = "stale_refill", NoUndersell;
-    LateRefill = "late_refill", NoUndersell;
-    LostDelete = "lost_delete", NoUndersell;
+    UnknownOrder = "unknown_order", NoLostPayment;
+    JustRestocked = "just_restocked", NoUndersell;
+    UntoldCache = "untold_cache", NoUndersell;
+    StaleRefill = "stale_refill", NoLastingRefusal;
+    LateRefill = "late_refill", NoLastingRefusal;
+    LostDelete = "lost_delete", NoLastingRefusal;
     AnswerLost = "answer_lost", SameAnswer;
+    DatabaseFailover = "database_failover", NoLostOrder;
+    SynchronousFailover = "synchronous_failover", NoLostOrder;
 }
 
 static PROMISES: TextFile = TextFile::new(include_str!("promises.toml"));

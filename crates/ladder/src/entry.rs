@@ -34,15 +34,25 @@ impl OrderEntry {
         Self { id, fields: fields.unwrap_or_default() }
     }
 
+    /// Those read from one stream.
+    pub(super) fn all_read(read: Read) -> Vec<Self> {
+        let entries = read.unwrap_or_default().into_iter().flat_map(|(_, entries)| entries);
+        entries.map(Self::new).collect()
+    }
+
+    /// Those claimed.
+    pub(super) fn all_claimed((_, entries, _): Claimed) -> Vec<Self> {
+        entries.into_iter().map(Self::new).collect()
+    }
+
     /// The first of those read.
     pub(super) fn first_read(read: Read) -> Option<Self> {
-        let (_, entries) = read?.into_iter().next()?;
-        entries.into_iter().next().map(Self::new)
+        Self::all_read(read).into_iter().next()
     }
 
     /// The first of those claimed.
-    pub(super) fn first_claimed((_, entries, _): Claimed) -> Option<Self> {
-        entries.into_iter().next().map(Self::new)
+    pub(super) fn first_claimed(claimed: Claimed) -> Option<Self> {
+        Self::all_claimed(claimed).into_iter().next()
     }
 
     /// The value of a field.

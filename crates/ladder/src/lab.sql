@@ -34,6 +34,9 @@ create table stock_segments (
     primary key (voucher_id, segment)
 ) with (fillfactor = 50);
 
+-- Raised by every change of the stock (r26e).
+alter table seckill_vouchers add column version bigint not null default 0;
+
 -- What came of a user's request, by the key that the client gave it (r27b).
 create table request_keys (
     user_id  bigint not null,

@@ -1,5 +1,5 @@
 //! The pages of a rung, one in each language, and what their author says at their heads: its title, the part of
-//! the ladder that it begins, schedules to play. In English its idea is what its file says.
+//! the ladder that it begins, schedules to play. In English its lesson is what the head of its file says.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -19,7 +19,9 @@ struct PageHead {
     /// The chapter of the course 黑马点评 that it is, if it has one.
     chapter: Option<String>,
     idea: Option<String>,
+    holds: Option<String>,
     breaks_when: Option<String>,
+    next: Option<String>,
     /// In the English page.
     #[serde(default)]
     lessons: Vec<Lesson>,
@@ -106,9 +108,19 @@ impl Rung {
         self.head(language).idea.clone().unwrap_or_else(|| self.line("Idea"))
     }
 
+    /// What it keeps, and for how long.
+    pub fn holds(&self, language: Language) -> String {
+        self.head(language).holds.clone().unwrap_or_else(|| self.line("Holds"))
+    }
+
     /// Where it fails.
     pub fn breaks_when(&self, language: Language) -> String {
         self.head(language).breaks_when.clone().unwrap_or_else(|| self.line("Breaks when"))
+    }
+
+    /// What comes after it, and why.
+    pub fn next_step(&self, language: Language) -> String {
+        self.head(language).next.clone().unwrap_or_else(|| self.line("Next"))
     }
 
     /// Schedules that show something of it.
@@ -125,14 +137,19 @@ mod tests {
     fn what_is_said_in_one_language_is_said_in_the_other() {
         for rung in RUNGS {
             let [english, chinese] = [Language::English, Language::Chinese].map(|language| {
-                assert!(!rung.idea(language).is_empty(), "{}", rung.id);
-                assert!(!rung.breaks_when(language).is_empty(), "{}", rung.id);
+                let [idea, holds] = [rung.idea(language), rung.holds(language)];
+                let lesson = [idea, holds, rung.breaks_when(language), rung.next_step(language)];
+                assert!(lesson.iter().all(|line| !line.is_empty()), "{}: {lesson:?}", rung.id);
                 let head = rung.head(language);
                 (head.part.is_some(), head.chapter.is_some())
             });
             assert_eq!(english, chinese, "{}", rung.id);
-            assert!(rung.head(Language::Chinese).idea.is_some(), "{}", rung.id);
-            assert!(rung.head(Language::Chinese).breaks_when.is_some(), "{}", rung.id);
+            let PageHead { idea, holds, breaks_when, next, .. } = rung.head(Language::Chinese);
+            assert!(
+                [idea, holds, breaks_when, next].iter().all(|line| line.is_some()),
+                "{}",
+                rung.id
+            );
         }
         assert_eq!(parts().count(), 8);
     }

@@ -1,6 +1,6 @@
 //! A buyer's attempt, as a rung sees it.
 
-use std::fmt::Display;
+use std::error::Error;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,13 +8,12 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 use super::{Awaited, Detail};
 use crate::named;
 use group_commit::BatchError;
+use redis_link::LinkError;
 use redisson_lock::LockError;
-use redisson_lock::connection::RedisError;
 use seckill::model::{UserId, VoucherId};
 use seckill::purchase::PurchaseError;
 use seckill::store::StoreError;
@@ -194,44 +193,6 @@ impl Point {
     }
 }
 
-/// What a buyer is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Answer {
-    /// Bought: the order.
-    Ordered(i64),
-    /// Nothing is left.
-    SoldOut,
-    /// The user has bought it before.
-    AlreadyBought,
-    /// Another attempt of the user is under way.
-    InProgress,
-    /// It will be decided later: the buyer has to ask again.
-    Accepted,
-    /// It was accepted, and could not be carried out.
-    GivenUp,
-}
-
-impl Answer {
-    /// The code that the API has for it.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Ordered(_) => "ordered",
-            Self::SoldOut => "sold_out",
-            Self::AlreadyBought => "already_bought",
-            Self::InProgress => "order_in_progress",
-            Self::Accepted => "accepted",
-            Self::GivenUp => "order_failed",
-        }
-    }
-}
-
-impl Display for Answer {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.pad(self.code())
-    }
-}
-
 /// An attempt that came to no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RungError {
@@ -243,7 +204,7 @@ pub enum RungError {
     Store(#[from] StoreError),
     /// Redis.
     #[error("Redis: {0}")]
-    Redis(#[from] RedisError),
+    Redis(#[from] LinkError),
     /// The production lock.
     #[error("the lock: {0}")]
     Lock(#[from] LockError),
@@ -260,8 +221,8 @@ pub enum RungError {
     #[error("the queue is full")]
     QueueFull,
     /// The batch that the purchase was a part of.
-    #[error("{0}")]
-    Batch(#[from] BatchError<String>),
+    #[error("{0}: {cause}", cause = .0.source().map(ToString::to_string).unwrap_or_default())]
+    Batch(#[from] BatchError<Arc<sqlx::Error>>),
     /// An entry of a stream that no program of today writes.
     #[error("an entry that is no order")]
     NoOrder,

@@ -3,7 +3,7 @@
 //! *Holds.* Never sells what does not exist.
 //! *Breaks when* one user clicks twice: nothing asks for an earlier order. And it is
 //! slow: every buyer queues for the row, those for whom nothing is left, too.
-//! *Next.* Let the update itself look at the stock (r04).
+//! *Next.* Let the update itself look at the stock (r04): no safer, but faster.
 
 use async_trait::async_trait;
 use sqlx::PgPool;

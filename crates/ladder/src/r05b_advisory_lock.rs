@@ -5,7 +5,7 @@
 //! *Breaks when* the holder calls code that takes the lock in a transaction of its own: that waits for
 //! ever. And each request that waits keeps a database connection: a crowd at a few users takes the
 //! pool from all others.
-//! *Next.* Have them wait outside the database (r06).
+//! *Next.* Have them wait outside the database (r06), which keeps the promise in one process only.
 
 use async_trait::async_trait;
 use sqlx::PgPool;

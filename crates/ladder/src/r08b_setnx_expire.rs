@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use sqlx::PgPool;
 
 use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use seckill::store::Keys;
 
 struct SetNxExpire {

@@ -9,7 +9,7 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use seckill::store::Keys;
 
 struct OwnerCheck {

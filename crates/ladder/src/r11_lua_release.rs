@@ -7,16 +7,16 @@
 use std::sync::LazyLock;
 
 use async_trait::async_trait;
-use redis::Script;
+use redis_link::LuaScript;
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError};
-use redisson_lock::connection::{Redis, ScriptCall};
+use redis_link::{Redis, ScriptCall};
 use seckill::store::Keys;
 
-static COMPARE_AND_DELETE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../lua/compare_and_delete.lua")));
+static COMPARE_AND_DELETE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/compare_and_delete.lua")));
 
 struct LuaRelease {
     database: PgPool,

@@ -8,18 +8,18 @@
 use std::sync::LazyLock;
 
 use async_trait::async_trait;
-use redis::Script;
+use redis_link::LuaScript;
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError};
-use redisson_lock::connection::{Redis, ScriptCall};
+use redis_link::{Redis, ScriptCall};
 use seckill::store::Keys;
 
-static ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../lua/reentrant_acquire.lua")));
-static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../lua/reentrant_release.lua")));
+static ACQUIRE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/reentrant_acquire.lua")));
+static RELEASE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/reentrant_release.lua")));
 
 struct Reentrant {
     database: PgPool,

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::Script;
+use redis_link::LuaScript;
 use sqlx::PgPool;
 use tokio::select;
 use tokio::sync::watch::Sender;
@@ -19,14 +19,15 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use uuid::Uuid;
 
 use super::{Answer, Awaited, Design, Detail, Point, Purchase, Resources, RungError};
-use redisson_lock::connection::{Redis, RedisError, ScriptCall};
+use redis_link::{LinkError, Redis, ScriptCall};
 use seckill::store::Keys;
 
-static ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../lua/acquire_or_remaining.lua")));
-static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lua/renew.lua")));
-static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../lua/waking_release.lua")));
+static ACQUIRE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/acquire_or_remaining.lua")));
+static RENEW: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/renew.lua")));
+static RELEASE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/waking_release.lua")));
 
 /// After what time a connection that could not be made is tried again.
 const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(50);
@@ -104,7 +105,7 @@ impl Wakeup {
             }
         };
         let (mut sink, mut messages) = subscriber.split();
-        sink.subscribe(&[channel]).await.map_err(RedisError::from)?;
+        sink.subscribe(&[channel]).await.map_err(LinkError::from)?;
         loop {
             // Again, now that releases are heard: the one that was waited for may have come before.
             let (holds, until) = self.acquire(purchase, owner).await?;
@@ -113,7 +114,7 @@ impl Wakeup {
             }
             // Woken by a release, or at the end of a lease that nobody gives back.
             if let Ok(None) = timeout_at(until, messages.next()).await {
-                return Err(RedisError::unavailable("the subscription has ended").into());
+                return Err(LinkError::unavailable("the subscription has ended").into());
             }
         }
     }

@@ -3,23 +3,23 @@
 //! *Holds.* One order per user, also when a holder slept past its lease: the store itself refuses the
 //! late one. So a fixed lease is enough, and nobody has to look before the write.
 //! *Breaks when* the lock's server is down: nobody buys. And it is one more row to write.
-//! *Next.* A lock service that does not forget (r17); or no lock at all (r18a).
+//! *Next.* A lock service that does not forget, but has no fence (r17); or no lock at all (r18a).
 
 use std::sync::LazyLock;
 
 use async_trait::async_trait;
-use redis::Script;
+use redis_link::LuaScript;
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError};
-use redisson_lock::connection::{Redis, ScriptCall};
+use redis_link::{Redis, ScriptCall};
 use seckill::store::Keys;
 
-static ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../lua/fenced_acquire.lua")));
-static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../lua/reentrant_release.lua")));
+static ACQUIRE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/fenced_acquire.lua")));
+static RELEASE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/reentrant_release.lua")));
 
 struct Fencing {
     database: PgPool,

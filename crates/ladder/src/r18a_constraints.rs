@@ -1,8 +1,8 @@
 //! *Idea.* No lock: `unique (user_id, voucher_id)` and `stock > 0` in the update judge every
 //! purchase, where the data is.
 //! *Holds.* Everything, whatever happens to any lock server: there is none.
-//! *Breaks when* nothing breaks it; it is slow. Every purchase is a transaction of its own that
-//! queues for the voucher's row, a second click does all the work of the first before it fails.
+//! *Breaks when* the database loses what it has committed: an asynchronous standby is promoted that lacks the last
+//! orders. And it is slow: every purchase is a transaction of its own that queues for the voucher's row.
 //! *Next.* Put many purchases into one transaction (r19).
 
 use async_trait::async_trait;

@@ -3,8 +3,8 @@
 //! stay.
 //! *Holds.* Everything, and faster the greater the crowd: a row is locked, and the disk is
 //! waited for, once a batch.
-//! *Breaks when* the Redis of the lock is down: nobody buys, and nothing is lost. It is the most code
-//! of all the rungs, and with one buyer at a time no faster than r18a.
+//! *Breaks when* the Redis of the lock is down: nobody buys, and nothing is lost. When an asynchronous standby is
+//! promoted, as in r18a. With one buyer at a time it is no faster than that.
 //! *Next.* More vouchers, more nodes: `docs/benchmarks.md` says where the next limit is.
 
 use std::sync::Arc;

@@ -12,7 +12,7 @@
 use std::sync::LazyLock;
 
 use async_trait::async_trait;
-use redis::Script;
+use redis_link::LuaScript;
 use sqlx::PgPool;
 use tokio::sync::{Mutex, mpsc};
 use uuid::Uuid;
@@ -20,13 +20,14 @@ use uuid::Uuid;
 use super::entry::QueuedOrder;
 use super::queue_keys::QueueKeys;
 use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
-use redisson_lock::connection::{Redis, ScriptCall};
+use redis_link::{Redis, ScriptCall};
 use seckill::model::{UserId, VoucherId};
 use seckill::store::Keys;
 
-static TAKE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lua/take.lua")));
-static COMPARE_AND_DELETE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../lua/compare_and_delete.lua")));
+static TAKE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/take.lua")));
+static COMPARE_AND_DELETE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/compare_and_delete.lua")));
 
 /// The lease of the writer's lock.
 const LEASE_MS: u64 = 30_000;

@@ -9,21 +9,21 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use redis::Script;
+use redis_link::LuaScript;
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::entry::{GROUP, OrderEntry, QueuedOrder};
 use super::queue_keys::QueueKeys;
 use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
-use redisson_lock::connection::{Redis, ScriptCall};
+use redis_link::{Redis, ScriptCall};
 use seckill::model::{UserId, VoucherId};
 use seckill::store::Keys;
 
-static TAKE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../lua/take_and_trim.lua")));
-static COMPARE_AND_DELETE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../lua/compare_and_delete.lua")));
+static TAKE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/take_and_trim.lua")));
+static COMPARE_AND_DELETE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/compare_and_delete.lua")));
 
 const CONSUMER: &str = "c1";
 

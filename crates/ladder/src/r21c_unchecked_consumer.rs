@@ -9,17 +9,17 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use redis::Script;
+use redis_link::LuaScript;
 use sqlx::PgPool;
 
 use super::entry::{GROUP, OrderEntry};
 use super::queue_keys::QueueKeys;
 use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
-use redisson_lock::connection::{Redis, ScriptCall};
+use redis_link::{Redis, ScriptCall};
 use seckill::model::VoucherId;
 
-static TAKE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../lua/take_and_queue.lua")));
+static TAKE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/take_and_queue.lua")));
 
 const CONSUMER: &str = "c1";
 

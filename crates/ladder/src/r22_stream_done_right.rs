@@ -13,19 +13,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::Script;
+use redis_link::LuaScript;
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use super::entry::{GROUP, OrderEntry, QueuedOrder};
 use super::queue_keys::QueueKeys;
 use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
-use redisson_lock::connection::{Redis, ScriptCall};
+use redis_link::{Redis, ScriptCall};
 use seckill::model::VoucherId;
 
-static TAKE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../lua/take_and_promise.lua")));
-static SETTLE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lua/settle.lua")));
+static TAKE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/take_and_promise.lua")));
+static SETTLE: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("../lua/settle.lua")));
 
 /// An entry in the hands of somebody for so long is in nobody's.
 const IDLE: Duration = Duration::from_secs(30);

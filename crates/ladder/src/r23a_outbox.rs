@@ -1,13 +1,16 @@
 //! *Idea.* The transactional outbox (本地消息表, the local message table): the database decides, as in
-//! production; the order and a row in an outbox are one transaction. A relay puts the row into a stream, whose consumers do what comes after: the
-//! payment, a mail. The row goes when that is done. A turn publishes the oldest row that was not
-//! published; where there is none, it does what comes after one order; where it finds nothing to do,
-//! it publishes again a row that was published half a minute ago: Redis may have lost it.
+//! production; the order and a row in an outbox are one transaction. A relay puts the row into a stream,
+//! whose consumers do what comes after: the payment, a mail. The row goes when that is done.
 //! *Holds.* Everything; nobody is told yes before the commit, and nothing that comes after is
 //! ever lost, whatever Redis forgets.
 //! *Breaks when* a consumer is not idempotent: a relay that dies between publishing and marking
-//! publishes twice. The payment looks whether it was begun; the mail is sent again.
+//! publishes twice. The payment looks whether it was begun; the mail is sent again. When an asynchronous standby of
+//! the database is promoted, as in r18a.
 //! *Next.* Put many purchases, each with its row, into one transaction (r23b).
+
+// A turn of the relay publishes the oldest row that was not published; where there is none, it does what comes after
+// one order; where it finds nothing to do, it publishes again a row that was published half a minute ago: Redis may
+// have lost it.
 
 use std::time::Duration;
 
@@ -17,7 +20,7 @@ use uuid::Uuid;
 
 use super::entry::{GROUP, OrderEntry};
 use super::{Answer, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 
 /// An entry in the hands of somebody for so long is in nobody's.
 const IDLE: Duration = Duration::from_secs(30);

@@ -2,11 +2,12 @@
 //! rows in the outbox (本地消息表) together. The batch locks the voucher's row first, so that it sees every
 //! order that another process has committed. The relay is that of r23a.
 //! *Holds.* Everything, as r23a, and faster the greater the crowd.
-//! *Breaks when* nothing breaks it. A consumer has to be idempotent, as after r23a, and the relay, a row a
+//! *Breaks when* an asynchronous standby of the database is promoted, as in r18a. A consumer has to be idempotent, as after r23a, and the relay, a row a
 //! turn, falls behind a crowd: nothing is lost by that, only late.
 //! *Next.* There is none: `docs/ladder/asynchronous.md` says when an asynchronous design is worth it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,13 +17,13 @@ use uuid::Uuid;
 
 use super::entry::{GROUP, OrderEntry};
 use super::{Answer, Awaited, Design, Point, Purchase, Resources, RungError, Work, WorkTurn};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 
 /// An entry in the hands of somebody for so long is in nobody's.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// One batch at a time: two of a process would queue for the same row.
-const LIMITS: Limits = Limits { batch: 512, waiting: 65_536, leaders: 1 };
+const LIMITS: Limits = Limits::batches_of(512).waiting(65_536);
 
 /// What a user wants.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +33,7 @@ struct Wish {
 }
 
 struct BatchedOutbox {
-    batches: Batcher<Wish, Answer, String>,
+    batches: Batcher<Wish, Answer, Arc<sqlx::Error>>,
     database: PgPool,
     redis: Redis,
     stream: String,
@@ -45,9 +46,7 @@ pub(super) async fn build(resources: Resources) -> Result<Box<dyn Design>, RungE
     let own = (database.clone(), stream.clone());
     let batches = Batcher::new(LIMITS, move |wishes: Vec<Wish>| {
         let (database, stream) = own.clone();
-        async move {
-            sell(&database, &stream, &wishes).await.map_err(|error: sqlx::Error| error.to_string())
-        }
+        async move { sell(&database, &stream, &wishes).await.map_err(Arc::new) }
     });
     let consumer = Uuid::new_v4().to_string();
     Ok(Box::new(BatchedOutbox { batches, database, redis, stream, consumer }))

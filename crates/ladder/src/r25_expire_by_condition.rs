@@ -72,8 +72,23 @@ impl Design for ExpireByCondition {
         .fetch_optional(&mut *transaction)
         .await?;
         let Some(voucher) = new else {
-            transaction.rollback().await?;
-            return Ok(WorkTurn::Repeated);
+            // Known already, or money for no order that is here. It is kept once, for a human to look at.
+            let unmatched = sqlx::query(
+                "insert into unmatched_payments (transaction_id, payment_id, amount, received_at)
+                 select $2, $1::text, $3, now()
+                 where not exists (select from payments where transaction_id = $2)
+                 on conflict do nothing",
+            )
+            .bind(notice.order)
+            .bind(&notice.transaction)
+            .bind(notice.amount)
+            .execute(&mut *transaction)
+            .await?;
+            transaction.commit().await?;
+            return Ok(match unmatched.rows_affected() {
+                0 => WorkTurn::Repeated,
+                _ => WorkTurn::Unmatched,
+            });
         };
         let paid = sqlx::query(
             "update orders set status = 2, paid_at = now() where id = $1 and status = 1",

@@ -11,7 +11,7 @@ use sqlx::PgPool;
 
 use super::queue_keys::QueueKeys;
 use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError, Work, WorkTurn};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use seckill::model::VoucherId;
 
 struct CachedStock {

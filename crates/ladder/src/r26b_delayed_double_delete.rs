@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::queue_keys::QueueKeys;
 use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError, Work, WorkTurn};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use seckill::model::VoucherId;
 
 /// Longer than readers take, one hopes.

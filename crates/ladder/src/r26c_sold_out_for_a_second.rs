@@ -1,10 +1,10 @@
 //! *Idea.* Redis says one thing only, that the voucher is sold out, and says it for a second. The database
 //! has said so before; everything else it decides itself, as in r18a.
-//! *Holds.* Everything, but for a second: stock that is added, or comes back, is on sale for everybody after
-//! a second at the latest, whatever order readers and writers come in, and whoever dies.
-//! *Breaks when* Redis is down: nobody buys. A second of "sold out" has to be allowed, and once a second some
-//! buyers ask the database in vain.
-//! *Next.* There is none. Production keeps "sold out" in the memory of each process, in the same way.
+//! *Holds.* What the database decides, and that a wrong "sold out" ends by itself: after a second at the latest,
+//! whatever order readers and writers come in, and whoever dies.
+//! *Breaks when* a buyer comes within the second after more was put on sale: "sold out" may still be told. Once a
+//! second some buyers ask the database in vain. While Redis is down nobody buys.
+//! *Next.* What most courses teach (r26d). Production keeps "sold out" in the memory of each process, as here.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use sqlx::PgPool;
 
 use super::queue_keys::QueueKeys;
 use super::{Answer, Design, Detail, Point, Purchase, Resources, RungError, Work, WorkTurn};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use seckill::model::VoucherId;
 
 /// How long an old "sold out" is heard.

@@ -2,8 +2,8 @@
 //! is unique in the database, and is written in the order's own transaction.
 //! *Holds.* As r18a; and a request that is sent again hears the order of the first, however often and
 //! wherever it comes.
-//! *Breaks when* nothing breaks it. A refusal is not remembered: who was told "sold out" and sends it again may
-//! get what has come back since. Keys have to be forgotten some day, later than the last retry.
+//! *Breaks when* nothing breaks it. A refusal is not remembered, and not promised: who was told "sold out" and sends
+//! it again may get what has come back since. Keys have to be forgotten some day, later than the last retry.
 //! *Next.* There is none. Production answers "already bought" with the order's number, which says the same
 //! to a client that buys one.
 

@@ -6,7 +6,7 @@ use sqlx::postgres::{PgPool, PgPoolOptions};
 
 use super::RungError;
 use super::queue_keys::QueueKeys;
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use seckill::store::Keys;
 
 /// More than any schedule has actors; what a rush has beyond waits in line.

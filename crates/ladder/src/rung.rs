@@ -127,7 +127,7 @@ pub enum Capability {
     Segments,
     /// A Redis answers buyers who come too late.
     Cache,
-    /// A change of the stock deletes from that cache after the write.
+    /// A change of the stock tells that cache after the write: deletes there, or writes.
     DeleteAgain,
     /// Its clients send again what was not answered.
     Retried,
@@ -137,6 +137,8 @@ pub enum Capability {
     GiveUp,
     /// The database decides before the buyer is answered; a relay publishes what comes after.
     Relay,
+    /// Its database is played with a standby that takes over.
+    Standby,
     /// Its orders have to be paid within a time: it is told of payments, and ends what was not paid.
     Expire,
 }
@@ -210,6 +212,11 @@ impl Rung {
         self.lock == LockKind::Stream
     }
 
+    /// Whether the database has decided when the buyer is answered; else Redis has, and a consumer writes later.
+    pub fn decides_in_database(&self) -> bool {
+        !self.has_consumer() || self.can(Capability::Relay)
+    }
+
     /// Whether a purchase waits for a batch, and says so itself. The transaction that waits for a row is the batch's.
     pub fn waits_for_batch(&self) -> bool {
         self.lock == LockKind::Stream && self.can(Capability::OneStep)
@@ -237,7 +244,6 @@ mod tests {
         let can_nest = keeps(Invariant::NoSelfDeadlock);
         let never_ends = is_service && rung.lease == LeaseKind::NoLease;
         let majority = rung.can(Capability::Majority);
-        let decides_first = !rung.has_consumer() || rung.can(Capability::Relay);
         vec![
             (rung.lease != LeaseKind::NoLease, is_service, "only a lock service keeps leases"),
             (reenters, can_nest, "a holder that may take the lock again does not wait for itself"),
@@ -280,14 +286,14 @@ mod tests {
             ),
             (
                 keeps(Invariant::NoBrokenPromise),
-                decides_first,
+                rung.decides_in_database(),
                 "a rung that keeps it decides before it answers",
             ),
         ]
     }
 
     /// Scenarios that only a rung with such a capability can break in, and why.
-    const NEEDED: [(Scenario, Capability, &str); 4] = [
+    const NEEDED: [(Scenario, Capability, &str); 5] = [
         (Scenario::GivenUp, Capability::GiveUp, "only a rung that gives up can"),
         (Scenario::QueueFull, Capability::QueueInMemory, "a stream grows"),
         (Scenario::OtherSegment, Capability::Segments, "one row has no other"),
@@ -296,6 +302,7 @@ mod tests {
             Capability::DeleteAgain,
             "what is deleted once is not deleted again",
         ),
+        (Scenario::UntoldCache, Capability::DeleteAgain, "the cache was told before the write"),
     ];
 
     /// Whether a capability makes sense where the rung keeps its lock, or on its consumer.
@@ -313,6 +320,7 @@ mod tests {
                 let others = [LockKind::Database, LockKind::Mutex, LockKind::ZooKeeper];
                 in_redis || others.contains(&rung.lock)
             }
+            Capability::Standby => rung.decides_in_database() && rung.tables == Tables::Guarded,
             Capability::Majority => matches!(rung.lock, LockKind::Redis(2..)),
             Capability::QueueInMemory | Capability::GiveUp | Capability::Relay => {
                 rung.has_consumer()

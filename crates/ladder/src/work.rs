@@ -15,6 +15,8 @@ pub struct PaymentNotice {
     pub order: i64,
     /// The gateway's own name of the money.
     pub transaction: String,
+    /// How much it is.
+    pub amount: i64,
 }
 
 /// One turn of a consumer, which takes one entry and carries it out; or of what ends unpaid orders, or of
@@ -49,6 +51,8 @@ pub enum WorkTurn {
     Idle,
     /// The entry is done with; this is what became of the purchase.
     Settled(Answer),
+    /// So many entries are done with.
+    Batch(usize),
     /// The entry was put aside, for a human to look at.
     PutAside,
     /// An order was published.
@@ -67,6 +71,8 @@ pub enum WorkTurn {
     GivenBack,
     /// The payment was known already.
     Repeated,
+    /// There is no such order; the money is written down, and somebody looks at it.
+    Unmatched,
     /// The payment came too late, and a line in a log says so.
     TooLate,
     /// More is on sale.

@@ -1,13 +1,16 @@
 //! Rules by which the answers of any server are told apart: an ordered list, of which the first that fits
 //! gives the outcome.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use hyper::StatusCode;
+use hyper::header::HeaderName;
 use serde_json::Value;
 
 use super::outcome::{self, CodeAndOrder};
+use super::place::{Answer, Place};
+
+/// The longest id of an order, in bytes. What is longer is none.
+const MAX_ORDER_BYTES: usize = 256;
 
 /// One rule. All its conditions must be met.
 #[derive(Debug, Clone)]
@@ -16,12 +19,14 @@ pub struct AnswerRule {
     pub outcome: &'static str,
     /// The statuses that fit; empty: any.
     pub statuses: Vec<u16>,
-    /// Where in the JSON body the test looks (RFC 6901). `None`: at the body as text.
+    /// Where in the JSON body the test looks (RFC 6901).
     pub pointer: Option<String>,
+    /// The header that the test looks at. Neither: it looks at the body as text.
+    pub header: Option<HeaderName>,
     /// What must be there.
     pub test: AnswerTest,
-    /// Where in the JSON body the order's id is.
-    pub order: Option<String>,
+    /// Where the order's id is.
+    pub order: Option<Place>,
 }
 
 /// What a rule looks for.
@@ -46,59 +51,43 @@ pub enum AnswerReader {
     Rules(Arc<[AnswerRule]>),
 }
 
-/// A body that is parsed when the first rule asks for it, and only once.
-struct LazyBody<'a> {
-    bytes: Option<&'a [u8]>,
-    json: Option<Option<Value>>,
-}
-
-impl LazyBody<'_> {
-    fn at(&mut self, pointer: &str) -> Option<&Value> {
-        let bytes = self.bytes;
-        let parse = || bytes.and_then(|bytes| serde_json::from_slice(bytes).ok());
-        self.json.get_or_insert_with(parse).as_ref()?.pointer(pointer)
-    }
-
-    fn text(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.bytes.unwrap_or_default())
-    }
-}
-
 impl AnswerReader {
-    /// The outcome of an answer, and its order. `body` is `None` where it was too long to read. The second
-    /// value says whether the answer is one that is known.
-    pub(super) fn read(
-        &self,
-        status: StatusCode,
-        is_problem: bool,
-        body: Option<&[u8]>,
-    ) -> (CodeAndOrder, bool) {
-        let Self::Rules(rules) = self else {
-            return outcome::read(status, is_problem, body.unwrap_or_default());
-        };
-        let mut body = LazyBody { bytes: body, json: None };
-        match rules.iter().find(|rule| rule.fits(status, &mut body)) {
-            Some(rule) => {
-                let order = rule.order.as_deref().and_then(|pointer| body.at(pointer));
-                ((rule.outcome.into(), order.and_then(id)), true)
+    /// The outcome of an answer, and its order. The second value says whether the answer is one that is known.
+    #[must_use]
+    pub fn read(&self, answer: &mut Answer<'_>) -> (CodeAndOrder, bool) {
+        match (self, self.rule(answer)) {
+            (Self::ProblemDocuments, _) => outcome::read(answer),
+            (Self::Rules(_), None) => ((outcome::of_status(answer.status), None), false),
+            (Self::Rules(rules), Some(rule)) => {
+                let AnswerRule { outcome, order, .. } = &rules[rule];
+                let order = order.as_ref().and_then(|place| place.find(answer));
+                let order = order.filter(|order| order.len() <= MAX_ORDER_BYTES);
+                (((*outcome).into(), order), true)
             }
-            None => ((outcome::of_status(status), None), false),
         }
+    }
+
+    /// The index of the rule that decides.
+    #[must_use]
+    pub fn rule(&self, answer: &mut Answer<'_>) -> Option<usize> {
+        let Self::Rules(rules) = self else { return None };
+        rules.iter().position(|rule| rule.fits(answer))
     }
 }
 
 impl AnswerRule {
-    fn fits(&self, status: StatusCode, body: &mut LazyBody<'_>) -> bool {
-        if !self.statuses.is_empty() && !self.statuses.contains(&status.as_u16()) {
+    fn fits(&self, answer: &mut Answer<'_>) -> bool {
+        if !self.statuses.is_empty() && !self.statuses.contains(&answer.status.as_u16()) {
             return false;
         }
-        match (&self.test, self.pointer.as_deref()) {
-            (AnswerTest::Anything, _) => true,
-            (AnswerTest::Contains(texts), None) => {
-                let body = body.text();
+        match (&self.test, &self.pointer, &self.header) {
+            (AnswerTest::Anything, ..) => true,
+            (test, _, Some(name)) => test.fits(answer.header(name).map(Value::from).as_ref()),
+            (AnswerTest::Contains(texts), None, None) => {
+                let body = answer.text();
                 texts.iter().any(|text| body.contains(text.as_str()))
             }
-            (test, pointer) => test.fits(body.at(pointer.unwrap_or_default())),
+            (test, pointer, None) => test.fits(answer.at(pointer.as_deref().unwrap_or_default())),
         }
     }
 }
@@ -116,27 +105,18 @@ impl AnswerTest {
     }
 }
 
-/// An id: a text, or a whole number to its last digit.
-#[must_use]
-pub fn id(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) if !text.is_empty() => Some(text.clone()),
-        Value::Number(number) if !number.is_f64() => Some(number.to_string()),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use hyper::{HeaderMap, StatusCode};
     use serde_json::json;
 
     use super::*;
 
     fn rule(outcome: &'static str, pointer: Option<&str>, test: AnswerTest) -> AnswerRule {
         let pointer = pointer.map(str::to_owned);
-        let order = Some("/data".to_owned());
-        AnswerRule { outcome, statuses: Vec::new(), pointer, test, order }
+        let order = Some(Place::pointer("/data"));
+        AnswerRule { outcome, statuses: Vec::new(), pointer, header: None, test, order }
     }
 
     /// The rules of the course application.
@@ -153,12 +133,24 @@ mod tests {
             rule(outcome::ALREADY_BOUGHT, Some("/code"), one(json!(4))),
             rule(outcome::ORDER_IN_PROGRESS, None, contains("please wait")),
             rule(outcome::SALE_ENDED, Some("/ended"), AnswerTest::Present(true)),
+            AnswerRule {
+                header: Some(hyper::header::LOCATION),
+                ..rule(outcome::REFUSED, None, contains("/sorry"))
+            },
         ]))
     }
 
     fn read(status: u16, body: &str) -> (String, Option<String>, bool) {
+        read_with(status, &HeaderMap::new(), Some(body.as_bytes()))
+    }
+
+    fn read_with(
+        status: u16,
+        headers: &HeaderMap,
+        body: Option<&[u8]>,
+    ) -> (String, Option<String>, bool) {
         let status = StatusCode::from_u16(status).unwrap();
-        let ((code, order), known) = reader().read(status, false, Some(body.as_bytes()));
+        let ((code, order), known) = reader().read(&mut Answer::new(status, headers, body));
         (code.into_owned(), order, known)
     }
 
@@ -182,23 +174,23 @@ mod tests {
             assert_eq!(read(200, body), ("http_200".into(), None, false), "{body}");
         }
         assert_eq!(read(302, "").0, "http_302");
-        let too_long = reader().read(StatusCode::OK, false, None);
-        assert_eq!(too_long, (("http_200".into(), None), false));
+        let none = HeaderMap::new();
+        assert_eq!(read_with(200, &none, None), ("http_200".into(), None, false));
+        let headers = |to: &'static str| {
+            [(hyper::header::LOCATION, hyper::header::HeaderValue::from_static(to))]
+                .into_iter()
+                .collect()
+        };
+        assert_eq!(read_with(302, &headers("http://h/sorry"), None).0, "refused");
+        assert_eq!(read_with(302, &headers("/pay"), None).0, "http_302");
     }
 
     #[test]
-    fn an_id_is_a_text_or_a_whole_number_and_an_order_may_have_none() {
-        for (value, expected) in [
-            (json!("x"), Some("x")),
-            (json!(-1), Some("-1")),
-            (json!(1.5), None),
-            (json!(1e300), None),
-            (json!(""), None),
-            (json!(null), None),
-            (json!([1]), None),
-        ] {
-            assert_eq!(id(&value).as_deref(), expected, "{value}");
-        }
+    fn an_order_may_have_no_id_and_one_without_end_is_none() {
         assert_eq!(read(200, r#"{"success":true}"#), ("ordered".into(), None, true));
+        for (length, is_id) in [(MAX_ORDER_BYTES, true), (MAX_ORDER_BYTES + 1, false)] {
+            let body = format!(r#"{{"success":true,"data":"{}"}}"#, "x".repeat(length));
+            assert_eq!(read(200, &body).1.is_some(), is_id, "{length}");
+        }
     }
 }

@@ -13,20 +13,36 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use super::LoadError;
+use super::template::{Taken, Template, Values};
 
 /// One attempt: the request of the plan's target, by one buyer.
 #[derive(Clone)]
 pub struct PlannedRequest {
     /// Index into the plan's nodes.
     pub node: usize,
-    /// Path, with the query if there is one: `/api/vouchers/1/orders`.
-    pub path: Arc<str>,
+    /// Path, with the query if there is one: `/api/vouchers/1/orders`; behind the node's prefix.
+    pub path: Template,
     /// In place of `{token}`.
     pub token: Arc<str>,
     /// In place of `{user}`.
     pub user: Arc<str>,
     /// The buyer. The attempts of one buyer are concurrent.
     pub buyer: u64,
+    /// In place of `{order}`, where one is asked after.
+    pub order: Option<Arc<str>>,
+}
+
+impl PlannedRequest {
+    /// What is known before the first answer.
+    pub(super) fn taken(&self) -> Taken {
+        let order = self.order.as_ref().map(|order| ("order".into(), order.to_string()));
+        order.into_iter().collect()
+    }
+
+    /// What its placeholders stand for.
+    pub(super) fn values<'a>(&'a self, taken: &'a Taken) -> Values<'a> {
+        Values { user: &self.user, token: &self.token, taken }
+    }
 }
 
 /// The requests of one connection, in the order in which it sends them.
@@ -130,6 +146,7 @@ mod tests {
             token: "t".into(),
             user: "u".into(),
             buyer: buyer as u64,
+            order: None,
         };
         (0..buyers).flat_map(|buyer| (0..attempts).map(move |k| request(buyer, k))).collect()
     }
@@ -214,6 +231,7 @@ mod tests {
             token: "t".into(),
             user: "u".into(),
             buyer,
+            order: None,
         }));
         assert_eq!(widths(&requests, 3, 10).unwrap(), [9, 0, 1]);
         assert_eq!(widths(&requests, 3, 1_000).unwrap(), [90, 0, 10]);

@@ -9,11 +9,12 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::Full;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST};
-use hyper::{HeaderMap, Method, Request};
+use hyper::{HeaderMap, Method, Request, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
-use super::connection::{Connection, Exchange, WholeRequest};
-use super::target::TargetNode;
+use super::connection::{Connection, Exchange};
+use super::place::Answer;
+use super::target::{TargetNode, WholeRequest};
 
 /// The longest answer that is read, in bytes: an answer may be a list.
 const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
@@ -29,7 +30,7 @@ pub struct Call {
     pub node: TargetNode,
     /// `GET`, `POST`.
     pub method: Method,
-    /// Path, with the query if there is one.
+    /// Path, with the query if there is one; behind the node's prefix.
     pub path: String,
     /// Sent as `authorization: Bearer <token>`.
     pub token: Option<Arc<str>>,
@@ -44,8 +45,19 @@ pub struct Call {
 pub struct CallAnswer {
     /// Its status.
     pub status: u16,
+    /// Its headers.
+    pub headers: HeaderMap,
     /// Its body; nothing where it was too long to read.
     pub body: Bytes,
+}
+
+impl CallAnswer {
+    /// For those who look for something in it.
+    #[must_use]
+    pub fn answer(&self) -> Answer<'_> {
+        let status = StatusCode::from_u16(self.status).unwrap_or_default();
+        Answer::new(status, &self.headers, Some(&self.body))
+    }
 }
 
 /// Sends `calls`, `at_once` of them at a time, each at most once. Neighbours go over different connections,
@@ -82,17 +94,17 @@ async fn send_one(
         let mut connection = match connections.remove(&call.node.address) {
             Some(connection) => connection,
             None => {
-                let opened = Connection::open(call.node.address, OPEN_TRIES, until).await;
+                let opened = Connection::open(&call.node, OPEN_TRIES, until).await;
                 opened.ok()?.reading_up_to(MAX_BODY_BYTES)
             }
         };
         match timeout_at(until, connection.exchange(request)).await {
-            Ok(Exchange::Answered { status, body, .. }) => {
+            Ok(Exchange::Answered { status, headers, body }) => {
                 if body.is_some() {
                     connections.insert(call.node.address, connection);
                 }
                 let body = body.unwrap_or_default();
-                return Some(CallAnswer { status: status.as_u16(), body });
+                return Some(CallAnswer { status: status.as_u16(), headers, body });
             }
             Ok(Exchange::Unsent(unsent)) => request = *unsent,
             Ok(Exchange::Lost) | Err(_) => return None,
@@ -104,7 +116,7 @@ async fn send_one(
 fn request(call: &Call) -> Option<WholeRequest> {
     let Call { node, method, path, token, headers, body } = call;
     let mut request =
-        Request::builder().method(method).uri(path).header(CONTENT_LENGTH, body.len());
+        Request::builder().method(method).uri(node.uri(path)).header(CONTENT_LENGTH, body.len());
     if !headers.contains_key(HOST) {
         request = request.header(HOST, &*node.host);
     }

@@ -3,20 +3,27 @@
 //! There is no pool, because a pool decides by itself when to reconnect and when to send again. A
 //! purchase that is sent again is another purchase.
 
-use std::io;
-use std::net::SocketAddr;
+use std::io::{self, Read};
 use std::pin::pin;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::header::CONTENT_TYPE;
-use hyper::{Request, Response, StatusCode};
+use hyper::header::CONTENT_ENCODING;
+use hyper::{HeaderMap, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_util::either::Either;
+
+use super::target::{TargetNode, WholeRequest};
 
 /// The longest answer to an attempt that is read, in bytes.
 const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -28,17 +35,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 /// The pause before the second attempt to connect; it doubles with every further one.
 const FIRST_CONNECT_PAUSE: Duration = Duration::from_millis(20);
 
-/// A request with its whole body, which is empty for a purchase.
-pub(super) type WholeRequest = Request<Full<Bytes>>;
-
 /// What became of one request.
 pub(super) enum Exchange {
     /// The whole answer came.
     Answered {
         /// Its status.
         status: StatusCode,
-        /// Whether it says that it is `application/problem+json`.
-        is_problem: bool,
+        /// Its headers.
+        headers: HeaderMap,
         /// Its body; `None` when it was longer than what is read, and then the
         /// connection cannot be used any more.
         body: Option<Bytes>,
@@ -50,11 +54,14 @@ pub(super) enum Exchange {
     Lost,
 }
 
+/// With TLS, or without.
+type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
+
 /// An open connection. Only [`Connection::exchange`] drives it: so a connection needs one task, and no
 /// message between tasks is in what is measured.
 pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
-    driver: http1::Connection<TokioIo<TcpStream>, Full<Bytes>>,
+    driver: http1::Connection<TokioIo<Stream>, Full<Bytes>>,
     ended: bool,
     /// The longest answer that is read, in bytes.
     longest_body: usize,
@@ -63,7 +70,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects to `node`, trying up to `tries` times with growing pauses, until `deadline`. Nothing is
     /// sent yet. Returns the last error when none succeeds.
-    pub(super) async fn open(node: SocketAddr, tries: u32, deadline: Instant) -> io::Result<Self> {
+    pub(super) async fn open(node: &TargetNode, tries: u32, deadline: Instant) -> io::Result<Self> {
         let stream = open_stream(node, tries, deadline).await?;
         let (sender, driver) =
             http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
@@ -108,7 +115,7 @@ impl Connection {
     }
 }
 
-async fn open_stream(node: SocketAddr, tries: u32, deadline: Instant) -> io::Result<TcpStream> {
+async fn open_stream(node: &TargetNode, tries: u32, deadline: Instant) -> io::Result<Stream> {
     let mut pause = FIRST_CONNECT_PAUSE;
     let mut tried = 1;
     loop {
@@ -128,40 +135,70 @@ async fn open_stream(node: SocketAddr, tries: u32, deadline: Instant) -> io::Res
     }
 }
 
-async fn open_once(node: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(node).await?;
+async fn open_once(node: &TargetNode) -> io::Result<Stream> {
+    let stream = TcpStream::connect(node.address).await?;
     stream.set_nodelay(true)?;
-    Ok(stream)
+    let Some(name) = &node.tls else { return Ok(Either::Left(stream)) };
+    let name = name.to_string().try_into().map_err(io::Error::other)?;
+    let connector = TlsConnector::from(Arc::clone(trusted()));
+    Ok(Either::Right(connector.connect(name, stream).await?.into()))
+}
+
+/// What certificates are trusted: those of the system, or of `SSL_CERT_FILE`.
+fn trusted() -> &'static Arc<ClientConfig> {
+    static TRUSTED: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    TRUSTED.get_or_init(|| {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
+    })
 }
 
 async fn read(response: Response<Incoming>, longest_body: usize) -> Exchange {
-    let status = response.status();
-    let content_type = response.headers().get(CONTENT_TYPE);
-    let is_problem = content_type.is_some_and(|value| is_problem(value.as_bytes()));
-    let answered = |body| Exchange::Answered { status, is_problem, body };
-    match Limited::new(response.into_body(), longest_body).collect().await {
-        Ok(body) => answered(Some(body.to_bytes())),
-        Err(error) if error.is::<LengthLimitError>() => answered(None),
+    let (head, body) = response.into_parts();
+    let (status, headers) = (head.status, head.headers);
+    let is_packed = headers.get(CONTENT_ENCODING).is_some_and(|it| it.as_bytes() == b"gzip");
+    match Limited::new(body, longest_body).collect().await {
+        Ok(body) => {
+            let body = body.to_bytes();
+            // A body that cannot be unpacked is read as it came.
+            let unpacked = is_packed.then(|| unpack(&body, longest_body)).flatten();
+            let body = Some(unpacked.unwrap_or(body));
+            Exchange::Answered { status, headers, body }
+        }
+        Err(error) if error.is::<LengthLimitError>() => {
+            Exchange::Answered { status, headers, body: None }
+        }
         Err(_broken) => Exchange::Lost,
     }
 }
 
-/// Whether a `content-type` is that of RFC 9457, with or without parameters.
-fn is_problem(content_type: &[u8]) -> bool {
-    let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default();
-    essence.trim_ascii().eq_ignore_ascii_case(b"application/problem+json")
+/// What was packed by gzip, where it is not longer than what is read.
+fn unpack(body: &[u8], longest: usize) -> Option<Bytes> {
+    let mut unpacked = Vec::new();
+    let mut reader = MultiGzDecoder::new(body).take(longest as u64 + 1);
+    reader.read_to_end(&mut unpacked).ok()?;
+    (unpacked.len() <= longest).then(|| unpacked.into())
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
     use super::*;
 
     #[test]
-    fn problem_json_is_known_by_its_media_type_alone() {
-        assert!(is_problem(b"application/problem+json"));
-        assert!(is_problem(b"Application/Problem+JSON ; charset=utf-8"));
-        assert!(!is_problem(b"application/json"));
-        assert!(!is_problem(b"application/problem+jsonx"));
-        assert!(!is_problem(b""));
+    fn a_packed_answer_is_unpacked_up_to_what_is_read() {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+        packer.write_all(&[b'x'; 100]).unwrap();
+        let packed = packer.finish().unwrap();
+        assert_eq!(unpack(&packed, 100).map(|body| body.len()), Some(100));
+        assert_eq!(unpack(&packed, 99), None);
+        assert_eq!(unpack(&packed[..packed.len() - 9], 100), None);
+        assert_eq!(unpack(b"{}", 100), None);
     }
 }

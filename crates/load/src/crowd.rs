@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::LoadError;
 use super::latency::{Latencies, LatencyMs};
-use super::outcome::{NOT_SENT, ORDERED};
 use super::rush::{BuyerChanges, MAX_REQUESTS, PlannedRequest, RushPlan, RushResult};
 use super::target::{Target, TargetNode};
+use super::template::Template;
 use super::told::Told;
 
 /// What a crowd is to do: the one JSON document that it reads.
@@ -34,11 +34,9 @@ pub struct CrowdPlan {
     pub max_connections: usize,
     /// Decides the order of the buyers.
     pub seed: u64,
-    /// How long to wait for one answer, in milliseconds; default 10,000.
-    #[serde(default = "default_answer_timeout_ms")]
+    /// How long to wait for one answer, in milliseconds.
     pub answer_timeout_ms: u64,
-    /// How long everything may take, in milliseconds; default 120,000.
-    #[serde(default = "default_total_timeout_ms")]
+    /// How long everything may take, in milliseconds.
     pub total_timeout_ms: u64,
     /// After so many milliseconds no further attempt begins; those that never began are not in the
     /// report. By default all are made.
@@ -51,14 +49,6 @@ pub struct CrowdPlan {
     /// Whether there are lines that tell of each buyer.
     #[serde(default)]
     pub tells_buyers: bool,
-}
-
-fn default_answer_timeout_ms() -> u64 {
-    10_000
-}
-
-fn default_total_timeout_ms() -> u64 {
-    120_000
 }
 
 /// One of the crowd. Without `Debug`: the token is as good as the user.
@@ -101,12 +91,18 @@ impl CrowdPlan {
         if requests == 0 || nodes == 0 {
             return Err(LoadError::NothingToSend { requests, nodes });
         }
+        let own = Template::from(&*self.path);
+        let paths = |path: &Arc<str>| match Arc::ptr_eq(path, &self.path) {
+            true => own.clone(),
+            false => Template::from(&**path),
+        };
         let request = |buyer: usize, attempt: usize| PlannedRequest {
             node: (buyer + attempt) % nodes,
-            path: Arc::clone(self.path_of(buyer)),
+            path: paths(self.path_of(buyer)),
             token: Arc::clone(&self.buyers[buyer].token),
             user: Arc::clone(&self.buyers[buyer].user_id),
             buyer: buyer as u64,
+            order: None,
         };
         Ok(RushPlan {
             target: Target::own_api(),
@@ -121,10 +117,11 @@ impl CrowdPlan {
             arrive_within: self.arrive_within_ms.map(Duration::from_millis),
             seed: self.seed,
             may_lack_connections: false,
+            keeps_bodies: false,
         })
     }
 
-    /// Requests in the plan: the `total` of its progress.
+    /// Requests in the plan.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.requests() as u64
@@ -165,8 +162,6 @@ pub enum CrowdLine {
     Progress {
         /// Requests that have their outcome.
         done: u64,
-        /// Requests in the plan.
-        total: u64,
     },
     /// What each buyer was told.
     Told(BuyersTold),
@@ -177,8 +172,6 @@ pub enum CrowdLine {
 /// What came of a rush.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CrowdReport {
-    /// Attempts that left: all that are not `not_sent`.
-    pub sent: u64,
     /// What the buyers of each path were told.
     pub told_at: BTreeMap<Arc<str>, Told>,
     /// Connections over which the attempts went.
@@ -189,8 +182,6 @@ pub struct CrowdReport {
     pub answers_per_s: f64,
     /// Latency of all answers, in milliseconds; `null` when there was none.
     pub latency_ms: Option<LatencyMs>,
-    /// Latency of the 201s, in milliseconds; `null` when there was none.
-    pub latency_ordered_ms: Option<LatencyMs>,
 }
 
 impl CrowdReport {
@@ -198,17 +189,10 @@ impl CrowdReport {
     #[must_use]
     pub fn new(plan: &CrowdPlan, result: RushResult) -> Self {
         let elapsed_s = result.elapsed.as_secs_f64();
-        let (mut all, mut ordered) = (Latencies::default(), Latencies::default());
-        let (mut sent, mut answered) = (0_u64, 0_u64);
-        for answer in &result.answers {
-            sent += u64::from(answer.outcome != NOT_SENT);
-            if answer.is_answered() {
-                answered += 1;
-                all.record(answer.latency);
-            }
-            if answer.outcome == ORDERED {
-                ordered.record(answer.latency);
-            }
+        let (mut latencies, mut answered) = (Latencies::default(), 0_u64);
+        for answer in result.answers.iter().filter(|answer| answer.is_answered()) {
+            answered += 1;
+            latencies.record(answer.latency);
         }
         let mut told_at: BTreeMap<Arc<str>, Told> = BTreeMap::new();
         // The answers have the order of the plan's requests, so those of one buyer are neighbours.
@@ -219,13 +203,11 @@ impl CrowdReport {
         }
         let per_s = if elapsed_s > 0.0 { answered as f64 / elapsed_s } else { 0.0 };
         Self {
-            sent,
             told_at,
             connections: result.connections,
             elapsed_ms: (elapsed_s * 1e6).round() / 1e3,
             answers_per_s: (per_s * 10.0).round() / 10.0,
-            latency_ms: all.summary(),
-            latency_ordered_ms: ordered.summary(),
+            latency_ms: latencies.summary(),
         }
     }
 
@@ -245,7 +227,10 @@ impl CrowdReport {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use tokio::time::Instant;
+
     use super::*;
+    use crate::outcome::ORDERED;
     use crate::rush::RequestAnswer;
     use crate::told::AcknowledgedOrder;
 
@@ -255,7 +240,8 @@ mod tests {
             .collect();
         let plan = serde_json::json!({
             "nodes": ["127.0.0.1:1", "127.0.0.1:2", "[::1]:3"], "path": "/p", "buyers": buyers,
-            "attempts": attempts, "max_connections": 8, "seed": 1,
+            "attempts": attempts, "max_connections": 8, "seed": 1, "answer_timeout_ms": 10_000,
+            "total_timeout_ms": 120_000,
         });
         serde_json::from_value(plan).unwrap()
     }
@@ -264,7 +250,8 @@ mod tests {
         let order_id = (outcome == ORDERED).then(|| format!("order-{request}"));
         let latency = Duration::from_millis(latency_ms);
         let outcome = outcome.into();
-        RequestAnswer { request, buyer, outcome, order_id, latency, at: latency }
+        let (asked, said) = (Duration::ZERO, None);
+        RequestAnswer { request, buyer, outcome, order_id, latency, asked, at: latency, said }
     }
 
     #[test]
@@ -287,8 +274,8 @@ mod tests {
         let aimed: Vec<_> =
             rush.requests.iter().map(|request| (request.buyer, request.node)).collect();
         assert_eq!(aimed, [(0, 0), (0, 1), (0, 2), (2, 2)]);
-        let paths: Vec<_> = rush.requests.iter().map(|request| &*request.path).collect();
-        assert_eq!(paths, ["/p", "/p", "/p", "/q"]);
+        let paths: Vec<_> = rush.requests.iter().map(|request| request.path.clone()).collect();
+        assert_eq!(paths, ["/p", "/p", "/p", "/q"].map(Template::from));
         assert_eq!(plan.total(), 4);
         let again: CrowdPlan =
             serde_json::from_value(serde_json::to_value(&plan).unwrap()).unwrap();
@@ -318,12 +305,13 @@ mod tests {
             answer(9, 4, "not_sent", 9_999),
         ];
         let (elapsed, examples) = (Duration::from_secs(2), Vec::new());
-        let result = RushResult { answers, connections: 8, elapsed, examples };
+        let start = Instant::now();
+        let result = RushResult { answers, start, connections: 8, elapsed, examples };
         let mut plan = plan(5, 2);
         plan.buyers[2].path = Some("/q".into());
         let report = CrowdReport::new(&plan, result);
         let told = report.told();
-        assert_eq!((report.sent, told.served), (9, 2));
+        assert_eq!(told.served, 2);
         assert_eq!(told.outcomes.values().sum::<u64>(), 10);
         assert_eq!((told.count("sold_out"), told.count("unavailable")), (3, 0));
         let (p, q) = (&report.told_at["/p"], &report.told_at["/q"]);
@@ -334,7 +322,6 @@ mod tests {
         assert_eq!((report.elapsed_ms, report.answers_per_s), (2_000.0, 4.0));
         assert_eq!((report.orders_per_s(3), report.orders_per_s(0)), (1.5, 0.0));
         assert!(report.latency_ms.is_some_and(|latency| latency.max < 5.0));
-        assert!(report.latency_ordered_ms.is_some_and(|latency| latency.p50 > 3.9));
         // One of them at each path, and one group in all.
         let refused = |told: &Told| -> Vec<u64> {
             told.refused_buyers.iter().map(|group| group.buyers).collect()
@@ -346,13 +333,14 @@ mod tests {
 
     #[test]
     fn the_lines_read_as_they_are_documented() {
-        let line = CrowdLine::Progress { done: 1, total: 2 };
-        assert_eq!(serde_json::to_string(&line).unwrap(), r#"{"progress":{"done":1,"total":2}}"#);
+        let line = CrowdLine::Progress { done: 1 };
+        assert_eq!(serde_json::to_string(&line).unwrap(), r#"{"progress":{"done":1}}"#);
         let (answers, examples) = (vec![], vec![]);
-        let result = RushResult { answers, connections: 0, elapsed: Duration::ZERO, examples };
+        let (start, elapsed) = (Instant::now(), Duration::ZERO);
+        let result = RushResult { answers, start, connections: 0, elapsed, examples };
         let line = CrowdLine::Report(CrowdReport::new(&plan(1, 1), result));
         let text = serde_json::to_string(&line).unwrap();
-        assert!(text.starts_with(r#"{"report":{"sent":0,"#), "{text}");
+        assert!(text.starts_with(r#"{"report":{"told_at":{}"#), "{text}");
         assert_eq!(serde_json::from_str::<CrowdLine>(&text).unwrap(), line);
     }
 }

@@ -60,7 +60,7 @@ pub async fn run_on(
             let changes = seen.changes(&progress);
             CrowdLine::Told(BuyersTold { at_ms, done: progress.done(), ordered, changes })
         }
-        false => CrowdLine::Progress { done: progress.done(), total: plan.total() },
+        false => CrowdLine::Progress { done: progress.done() },
     };
     let result = loop {
         tokio::select! {

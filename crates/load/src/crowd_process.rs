@@ -24,7 +24,7 @@ pub async fn send(
     mut progress: impl FnMut(u64),
 ) -> Result<CrowdReport, LoadError> {
     let hear = |line| {
-        if let CrowdLine::Progress { done, .. } = line {
+        if let CrowdLine::Progress { done } = line {
             progress(done);
         }
     };

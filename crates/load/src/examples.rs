@@ -10,9 +10,7 @@ use super::outcome::{CodeAndOrder, NO_ANSWER, NOT_SENT};
 
 /// So much of a body is kept, in bytes.
 pub const EXAMPLE_BYTES: usize = 200;
-/// So many examples are kept of one outcome.
-const OF_AN_OUTCOME: usize = 3;
-/// So many outcomes have examples.
+/// So many outcomes have an example.
 const OUTCOMES: usize = 16;
 
 /// An answer that is not known, or why none came.
@@ -28,13 +26,13 @@ pub struct AnswerExample {
     pub said: String,
 }
 
-/// The examples of one rush, by outcome.
+/// The first example of each outcome of one rush.
 #[derive(Debug, Default)]
-pub(super) struct Examples(Mutex<BTreeMap<String, Vec<AnswerExample>>>);
+pub(super) struct Examples(Mutex<BTreeMap<String, AnswerExample>>);
 
 impl Examples {
     /// A rush that panics in one task may go on in the others.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<AnswerExample>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, AnswerExample>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -46,13 +44,10 @@ impl Examples {
         said: impl FnOnce() -> String,
     ) {
         let mut examples = self.lock();
-        if !examples.contains_key(outcome) && examples.len() == OUTCOMES {
-            return;
-        }
-        let of_outcome = examples.entry(outcome.to_owned()).or_default();
-        if of_outcome.len() < OF_AN_OUTCOME {
+        if !examples.contains_key(outcome) && examples.len() < OUTCOMES {
             let outcome = outcome.to_owned();
-            of_outcome.push(AnswerExample { outcome, request, status, said: said() });
+            let example = AnswerExample { outcome: outcome.clone(), request, status, said: said() };
+            examples.insert(outcome, example);
         }
     }
 
@@ -85,11 +80,12 @@ impl Examples {
 
     /// All of them, by outcome.
     pub(super) fn take(&self) -> Vec<AnswerExample> {
-        std::mem::take(&mut *self.lock()).into_values().flatten().collect()
+        std::mem::take(&mut *self.lock()).into_values().collect()
     }
 }
 
-fn beginning(body: &[u8], token: Option<&str>) -> String {
+/// The first [`EXAMPLE_BYTES`] of a body, without the token.
+pub(super) fn beginning(body: &[u8], token: Option<&str>) -> String {
     let body = String::from_utf8_lossy(body);
     match token.filter(|token| !token.is_empty()) {
         Some(token) => shorten(&body.replace(token, "{token}")).to_owned(),

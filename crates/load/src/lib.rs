@@ -10,8 +10,9 @@
 //!    `progress` is how far it has come.
 //! 2. `assignment`: which request goes over which connection; pure.
 //! 3. `connection`: one HTTP/1.1 connection, and what is known when it breaks.
-//! 4. [`target`]: how an attempt is written; [`template`]: its texts; [`answer_rules`]: how its answers are
-//!    told apart. Our own server is the built-in target.
+//! 4. [`target`]: how an attempt is written, of one request or of several; [`template`]: its texts; [`place`]:
+//!    where a value stands in an answer; [`answer_rules`]: how answers are told apart. Our own server is the
+//!    built-in target.
 //! 5. [`outcome`]: the word under which an answer is counted, or its absence.
 //! 6. [`latency`]: the histogram and its summary.
 //! 7. [`crowd`]: the plan and the report of a rush as JSON, for the process that makes the load.
@@ -32,6 +33,7 @@ mod examples;
 pub mod latency;
 mod open_files;
 pub mod outcome;
+pub mod place;
 mod progress;
 pub mod rungs;
 pub mod rush;

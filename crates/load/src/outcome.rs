@@ -9,6 +9,8 @@ use std::borrow::Cow;
 use hyper::StatusCode;
 use serde::Deserialize;
 
+use super::place::Answer;
+
 /// The outcome of a request that was answered with 201.
 pub const ORDERED: &str = "ordered";
 
@@ -41,11 +43,14 @@ pub const SALE_ENDED: &str = "sale_ended";
 /// The code of a server that cannot say now. The buyer may have an order all the same.
 pub const UNAVAILABLE: &str = "unavailable";
 
+/// The code of a refusal that says nothing of the stock: a limit of the rate, a captcha.
+pub const REFUSED: &str = "refused";
+
 /// The longest `code` of a problem document that is counted under its own name, in bytes.
 const MAX_CODE_BYTES: usize = 64;
 
 /// An outcome's code and the order.
-pub(super) type CodeAndOrder = (Cow<'static, str>, Option<String>);
+pub type CodeAndOrder = (Cow<'static, str>, Option<String>);
 
 /// The outcome of an answer that is not known.
 pub(super) fn of_status(status: StatusCode) -> Cow<'static, str> {
@@ -59,7 +64,8 @@ pub fn unknown_status(outcome: &str) -> Option<u16> {
 }
 
 /// Reads the outcome from an answer, and whether it is a known one.
-pub(super) fn read(status: StatusCode, is_problem: bool, body: &[u8]) -> (CodeAndOrder, bool) {
+pub(super) fn read(answer: &Answer<'_>) -> (CodeAndOrder, bool) {
+    let (status, body) = (answer.status, answer.bytes());
     #[derive(Deserialize)]
     struct OrderIdBody {
         order_id: String,
@@ -75,7 +81,8 @@ pub(super) fn read(status: StatusCode, is_problem: bool, body: &[u8]) -> (CodeAn
     if status == StatusCode::ACCEPTED {
         return ((ACCEPTED.into(), None), true);
     }
-    let problem = if is_problem { serde_json::from_slice::<ProblemBody>(body).ok() } else { None };
+    let problem =
+        if answer.is_problem() { serde_json::from_slice::<ProblemBody>(body).ok() } else { None };
     match problem {
         Some(problem) if is_code(&problem.code) => ((problem.code.into(), None), true),
         _ => ((of_status(status), None), false),
@@ -92,11 +99,17 @@ fn is_code(code: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::{CONTENT_TYPE, HeaderValue};
+
     use super::*;
 
     fn read(status: u16, is_problem: bool, body: &str) -> (String, Option<String>) {
         let status = StatusCode::from_u16(status).unwrap_or_default();
-        let ((code, order_id), _) = super::read(status, is_problem, body.as_bytes());
+        let kind = is_problem.then_some("application/problem+json");
+        let kind = kind.map(|kind| (CONTENT_TYPE, HeaderValue::from_static(kind)));
+        let headers = kind.into_iter().collect();
+        let answer = Answer::new(status, &headers, Some(body.as_bytes()));
+        let ((code, order_id), _) = super::read(&answer);
         (code.into_owned(), order_id)
     }
 

@@ -15,21 +15,25 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use hyper::{HeaderMap, StatusCode};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::LoadError;
+use super::answer_rules::AnswerReader;
 pub use super::assignment::PlannedRequest;
 use super::assignment::{self, Assignment};
 use super::connection::{Connection, Exchange};
-use super::examples::Examples;
 pub use super::examples::{AnswerExample, EXAMPLE_BYTES};
+use super::examples::{Examples, beginning};
 use super::open_files::check_connections;
 use super::outcome::{CodeAndOrder, NO_ANSWER, NOT_SENT};
+use super::place::Answer;
 pub use super::progress::{BuyerChanges, BuyerStates, Progress};
-use super::target::{Target, TargetNode};
+use super::target::{Target, TargetNode, WholeRequest};
 
 /// The most requests of one rush. They and their answers are held in memory.
 pub const MAX_REQUESTS: usize = 1_000_000;
@@ -48,6 +52,9 @@ const REOPEN_TRIES: u32 = 3;
 
 /// How often one request may find its connection closed before it was written.
 const UNSENT_TRIES: u32 = 3;
+
+/// Why an attempt has no outcome of which a part was sent.
+const NOT_ALL_SENT: &str = "one of its requests could not be sent";
 
 /// What to send.
 #[derive(Clone)]
@@ -75,6 +82,8 @@ pub struct RushPlan {
     /// Whether a rush goes on whose connections cannot all be opened before the barrier. Each request of such
     /// a connection tries again, and is [`NOT_SENT`] in the end. Otherwise the rush fails.
     pub may_lack_connections: bool,
+    /// Whether the beginning of each answer's body is kept.
+    pub keeps_bodies: bool,
 }
 
 impl RushPlan {
@@ -98,8 +107,12 @@ pub struct RequestAnswer {
     pub order_id: Option<String>,
     /// See the module. Without an answer it is the time until the request was given up.
     pub latency: Duration,
-    /// From the opening of the barrier until then.
+    /// From the opening of the barrier until the attempt's first request was about to be sent.
+    pub asked: Duration,
+    /// From the opening of the barrier until it was answered or given up.
     pub at: Duration,
+    /// The beginning of the last answer's body, where it is kept.
+    pub said: Option<Arc<str>>,
 }
 
 impl RequestAnswer {
@@ -115,6 +128,8 @@ impl RequestAnswer {
 pub struct RushResult {
     /// One for every request that began, in the order of [`RushPlan::requests`].
     pub answers: Vec<RequestAnswer>,
+    /// The opening of the barrier.
+    pub start: Instant,
     /// Connections that the requests were spread over.
     pub connections: usize,
     /// From the opening of the barrier until the last request was answered or given up.
@@ -163,7 +178,7 @@ pub async fn run(plan: RushPlan, progress: Arc<Progress>) -> Result<RushResult, 
     }
     answers.sort_unstable_by_key(|answer| answer.request);
     let examples = rush.examples.take();
-    Ok(RushResult { answers, connections, elapsed: end - start, examples })
+    Ok(RushResult { answers, start, connections, elapsed: end - start, examples })
 }
 
 /// Refuses what could not be sent later, before any connection is open.
@@ -180,7 +195,7 @@ fn check(plan: &RushPlan) -> Result<(), LoadError> {
         let address = plan.nodes.get(node);
         let address = address.ok_or(LoadError::NoSuchNode { request: index, node, nodes })?;
         plan.target
-            .write(request, address)
+            .first(request, address)
             .map_err(|source| LoadError::MalformedRequest { request: index, source })?;
     }
     Ok(())
@@ -207,7 +222,7 @@ struct RushWorker {
 impl RushWorker {
     async fn open(rush: Arc<RushShared>, assignment: Assignment) -> Result<Self, LoadError> {
         let node = rush.plan.nodes[assignment.node].clone();
-        let opened = Connection::open(node.address, OPEN_TRIES, rush.deadline).await;
+        let opened = Connection::open(&node, OPEN_TRIES, rush.deadline).await;
         let connection = match opened {
             Ok(connection) => Some(connection),
             Err(_) if rush.plan.may_lack_connections => None,
@@ -240,24 +255,63 @@ impl RushWorker {
             if begin_within.is_some_and(|limit| due - start >= limit) {
                 break;
             }
-            let (outcome, order_id) = self.send(request, due).await;
+            let asked = start.elapsed();
+            let ((outcome, order_id), said) = self.send(request, due).await;
             let ended = Instant::now();
             let buyer = self.rush.plan.requests[request].buyer;
             let (latency, at) = (ended - due, ended - start);
             self.rush.progress.add(buyer, &outcome);
-            answers.push(RequestAnswer { request, buyer, outcome, order_id, latency, at });
+            let answer =
+                RequestAnswer { request, buyer, outcome, order_id, latency, asked, at, said };
+            answers.push(answer);
             due = ended;
         }
         (answers, due)
     }
 
-    /// Sends one request, at most once.
-    async fn send(&mut self, request: usize, due: Instant) -> CodeAndOrder {
-        let RushShared { plan, examples, .. } = &*self.rush;
-        let until = self.rush.deadline.min(due + self.rush.answer_timeout);
-        let Ok(mut http_request) = plan.target.write(&plan.requests[request], &self.node) else {
-            return (NOT_SENT.into(), None);
-        };
+    /// Makes one attempt: each of its requests at most once, and the next one with what the one before gave.
+    async fn send(&mut self, request: usize, due: Instant) -> (CodeAndOrder, Option<Arc<str>>) {
+        let rush = Arc::clone(&self.rush);
+        let (planned, target) = (&rush.plan.requests[request], &rush.plan.target);
+        let until = rush.deadline.min(due + rush.answer_timeout);
+        let mut taken = planned.taken();
+        for (number, step) in target.before.iter().enumerate() {
+            let next = step.target.write(&step.path, &planned.values(&taken), &self.node);
+            let (status, headers, body) = match self.exchange(request, next, until).await {
+                Ok(answered) => answered,
+                // What came before may have had an effect.
+                Err((code, _)) if number > 0 && code == NOT_SENT => {
+                    return (rush.examples.no_answer(request, NOT_ALL_SENT), None);
+                }
+                Err(nothing) => return (nothing, None),
+            };
+            let mut answer = Answer::new(status, &headers, body.as_deref());
+            if !step.take(&mut answer, &mut taken) {
+                return rush.read(request, &step.target.answers, answer, body.is_some());
+            }
+        }
+        let last = target.write(&planned.path, &planned.values(&taken), &self.node);
+        match self.exchange(request, last, until).await {
+            Ok((status, headers, body)) => {
+                let answer = Answer::new(status, &headers, body.as_deref());
+                rush.read(request, &target.answers, answer, body.is_some())
+            }
+            Err((code, _)) if !target.before.is_empty() && code == NOT_SENT => {
+                (rush.examples.no_answer(request, NOT_ALL_SENT), None)
+            }
+            Err(nothing) => (nothing, None),
+        }
+    }
+
+    /// Sends one request, at most once. Without an answer it is the outcome that says so.
+    async fn exchange(
+        &mut self,
+        request: usize,
+        written: Result<WholeRequest, hyper::http::Error>,
+        until: Instant,
+    ) -> Result<(StatusCode, HeaderMap, Option<Bytes>), CodeAndOrder> {
+        let examples = &self.rush.examples;
+        let Ok(mut http_request) = written else { return Err((NOT_SENT.into(), None)) };
         for _ in 0..UNSENT_TRIES {
             // A time-out that is over polls its future once all the same, and would send.
             if Instant::now() >= until {
@@ -266,7 +320,7 @@ impl RushWorker {
             // The connection goes back only after a whole answer. In any other state it is dropped here.
             let mut connection = match self.connection.take() {
                 Some(connection) => connection,
-                None => match Connection::open(self.node.address, REOPEN_TRIES, until).await {
+                None => match Connection::open(&self.node, REOPEN_TRIES, until).await {
                     Ok(connection) => connection,
                     Err(why) => {
                         examples.not_connected(request, &why);
@@ -275,24 +329,40 @@ impl RushWorker {
                 },
             };
             match timeout_at(until, connection.exchange(http_request)).await {
-                Ok(Exchange::Answered { status, is_problem, body }) => {
+                Ok(Exchange::Answered { status, headers, body }) => {
                     if body.is_some() {
                         self.connection = Some(connection);
                     }
-                    let (read, is_known) =
-                        plan.target.answers.read(status, is_problem, body.as_deref());
-                    if !is_known {
-                        let PlannedRequest { user, token, .. } = &plan.requests[request];
-                        let token = (user != token).then_some(&**token);
-                        examples.unknown(request, &read.0, status, body.as_deref(), token);
-                    }
-                    return read;
+                    return Ok((status, headers, body));
                 }
                 Ok(Exchange::Unsent(unsent)) => http_request = *unsent,
-                Ok(Exchange::Lost) => return examples.no_answer(request, "the connection broke"),
-                Err(_) => return examples.no_answer(request, "no answer came in time"),
+                Ok(Exchange::Lost) => {
+                    return Err(examples.no_answer(request, "the connection broke"));
+                }
+                Err(_) => return Err(examples.no_answer(request, "no answer came in time")),
             }
         }
-        (NOT_SENT.into(), None)
+        Err((NOT_SENT.into(), None))
+    }
+}
+
+impl RushShared {
+    /// The outcome of an answer that is the end of its attempt, and the beginning of its body where it is kept.
+    fn read(
+        &self,
+        request: usize,
+        answers: &AnswerReader,
+        mut answer: Answer<'_>,
+        is_whole: bool,
+    ) -> (CodeAndOrder, Option<Arc<str>>) {
+        let PlannedRequest { user, token, .. } = &self.plan.requests[request];
+        let token = (user != token).then_some(&**token);
+        let (read, is_known) = answers.read(&mut answer);
+        let body = is_whole.then(|| answer.bytes());
+        if !is_known {
+            self.examples.unknown(request, &read.0, answer.status, body, token);
+        }
+        let said = self.plan.keeps_bodies.then(|| beginning(answer.bytes(), token).into());
+        (read, said)
     }
 }

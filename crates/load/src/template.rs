@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// What a placeholder stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placeholder {
     /// `{token}`: the buyer's token.
     Token,
@@ -11,21 +11,38 @@ pub enum Placeholder {
     User,
     /// `{voucher}`: the voucher that is bought.
     Voucher,
+    /// What was taken from an earlier answer under this name.
+    Taken(Arc<str>),
 }
 
 impl Placeholder {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Token, Self::User, Self::Voucher];
+    /// Those that need no earlier answer.
+    pub const ALWAYS: [Self; 3] = [Self::Token, Self::User, Self::Voucher];
 
     /// The word between the braces.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub fn word(&self) -> &str {
         match self {
             Self::Token => "token",
             Self::User => "user",
             Self::Voucher => "voucher",
+            Self::Taken(name) => name,
         }
     }
+}
+
+/// What was taken from earlier answers, by name.
+pub type Taken = Vec<(Arc<str>, String)>;
+
+/// What the placeholders of one attempt stand for.
+#[derive(Clone, Copy)]
+pub struct Values<'a> {
+    /// In place of `{user}`.
+    pub user: &'a str,
+    /// In place of `{token}`.
+    pub token: &'a str,
+    /// In place of the other names.
+    pub taken: &'a [(Arc<str>, String)],
 }
 
 /// A word in braces that is no placeholder.
@@ -41,15 +58,22 @@ enum Part {
 
 /// A text with placeholders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Template(Vec<Part>);
+pub struct Template(Arc<[Part]>);
+
+/// A text without any.
+impl From<&str> for Template {
+    fn from(text: &str) -> Self {
+        Self([Part::Text(text.into())].into())
+    }
+}
 
 impl Template {
     /// Reads `text`. A brace that is not around one lower-case word is text, so that JSON can be written
-    /// as it is.
+    /// as it is. `taken` are the names of what earlier answers give.
     ///
     /// # Errors
     /// When a word in braces is no placeholder.
-    pub fn parse(text: &str) -> Result<Self, UnknownPlaceholder> {
+    pub fn parse(text: &str, taken: &[Arc<str>]) -> Result<Self, UnknownPlaceholder> {
         let (mut parts, mut rest, mut literal) = (Vec::new(), text, String::new());
         while let Some(open) = rest.find('{') {
             literal += &rest[..open];
@@ -58,7 +82,9 @@ impl Template {
                 rest = &rest[open + 1..];
                 continue;
             };
-            let placeholder = Placeholder::ALL.into_iter().find(|it| it.word() == word);
+            let taken = taken.iter().cloned().map(Placeholder::Taken);
+            let placeholder =
+                Placeholder::ALWAYS.into_iter().chain(taken).find(|it| it.word() == word);
             let placeholder = placeholder.ok_or_else(|| UnknownPlaceholder(word.to_owned()))?;
             parts.push(Part::Text(std::mem::take(&mut literal).into()));
             parts.push(Part::Placeholder(placeholder));
@@ -67,13 +93,13 @@ impl Template {
         literal += rest;
         parts.push(Part::Text(literal.into()));
         parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
-        Ok(Self(parts))
+        Ok(Self(parts.into()))
     }
 
     /// Whether `placeholder` is in it.
     #[must_use]
-    pub fn has(&self, placeholder: Placeholder) -> bool {
-        self.0.contains(&Part::Placeholder(placeholder))
+    pub fn has(&self, placeholder: &Placeholder) -> bool {
+        self.0.iter().any(|part| matches!(part, Part::Placeholder(it) if it == placeholder))
     }
 
     /// Whether nothing is in it.
@@ -92,16 +118,21 @@ impl Template {
         Self(self.0.iter().map(filled).collect())
     }
 
-    /// The text of one buyer. A `{voucher}` that was not filled in stays as it is.
+    /// The text of one attempt. A `{voucher}` that was not filled in stays as it is, and what was not taken is
+    /// nothing.
     #[must_use]
-    pub fn render(&self, user: &str, token: &str) -> String {
+    pub fn render(&self, values: &Values<'_>) -> String {
         let mut text = String::new();
-        for part in &self.0 {
+        for part in &*self.0 {
             text += match part {
                 Part::Text(literal) => literal,
-                Part::Placeholder(Placeholder::Token) => token,
-                Part::Placeholder(Placeholder::User) => user,
+                Part::Placeholder(Placeholder::Token) => values.token,
+                Part::Placeholder(Placeholder::User) => values.user,
                 Part::Placeholder(Placeholder::Voucher) => "{voucher}",
+                Part::Placeholder(Placeholder::Taken(name)) => {
+                    let found = values.taken.iter().find(|(taken, _)| taken == name);
+                    found.map_or("", |(_, value)| value)
+                }
             };
         }
         text
@@ -122,31 +153,36 @@ mod tests {
 
     #[test]
     fn placeholders_are_filled_in_and_json_stays_json() {
+        let taken = vec![(Arc::from("code"), "c1".to_owned())];
+        let values = Values { user: "u1", token: "t1", taken: &taken };
         for (text, filled) in [
             ("", ""),
             ("/a/{voucher}?u={user}", "/a/7?u=u1"),
             ("{token}", "t1"),
+            ("/{code}?{other}", "/c1?"),
             ("Bearer {token}{user}", "Bearer t1u1"),
             (r#"{"voucherId": {voucher}, "n": {"x": 1}}"#, r#"{"voucherId": 7, "n": {"x": 1}}"#),
             ("{ token } {Token} {}", "{ token } {Token} {}"),
             ("{", "{"),
         ] {
-            let template = Template::parse(text).unwrap().for_voucher("7");
-            assert_eq!(template.render("u1", "t1"), filled);
+            let names = ["code".into(), "other".into()];
+            let template = Template::parse(text, &names).unwrap().for_voucher("7");
+            assert_eq!(template.render(&values), filled);
         }
-        let template = Template::parse("{user}").unwrap();
-        assert!(template.has(Placeholder::User) && !template.has(Placeholder::Token));
+        let template = Template::parse("{user}", &[]).unwrap();
+        assert!(template.has(&Placeholder::User) && !template.has(&Placeholder::Token));
     }
 
     #[test]
     fn what_was_filled_in_is_not_read_again() {
-        let template = Template::parse("{voucher}").unwrap().for_voucher("{token}");
-        assert_eq!(template.render("u", "t"), "{token}");
+        let template = Template::parse("{voucher}", &[]).unwrap().for_voucher("{token}");
+        let values = Values { user: "u", token: "t", taken: &[] };
+        assert_eq!(template.render(&values), "{token}");
     }
 
     #[test]
     fn a_word_that_is_no_placeholder_is_refused() {
-        let refusal = Template::parse("/a/{vouchr}").unwrap_err();
+        let refusal = Template::parse("/a/{vouchr}", &[]).unwrap_err();
         assert_eq!(refusal.to_string(), "there is no placeholder {vouchr}");
     }
 }

@@ -13,8 +13,8 @@ pub use figures::{Counts, CrowdVerdict, Figures};
 pub use finding::{Finding, Promise, StockColumn, Verdict};
 
 use super::outcome::{
-    ACCEPTED, ALREADY_BOUGHT, NOT_SENT, ORDER_IN_PROGRESS, ORDERED, SALE_ENDED, SALE_NOT_STARTED,
-    SOLD_OUT, UNAVAILABLE,
+    ACCEPTED, ALREADY_BOUGHT, NOT_SENT, ORDER_IN_PROGRESS, ORDERED, REFUSED, SALE_ENDED,
+    SALE_NOT_STARTED, SOLD_OUT, UNAVAILABLE,
 };
 use super::told::{Outcomes, Told};
 
@@ -28,16 +28,19 @@ pub struct Expectations {
     /// One of so many attempts may hear "unavailable", on one condition: nothing was left that its
     /// buyer could have bought.
     pub excuses_one_in: Option<u64>,
+    /// How many orders one user may have. `None`: as many as there are.
+    pub per_user: Option<u32>,
 }
 
 impl Expectations {
     /// The crowd has the sale and its servers for itself, and nothing breaks.
-    pub const ALONE: Self = Self { also_proper: &[], writes_later: false, excuses_one_in: None };
+    pub const ALONE: Self =
+        Self { also_proper: &[], writes_later: false, excuses_one_in: None, per_user: Some(1) };
 
     /// People buy at the same sale. It may end while the crowd is there, and the server may refuse what
     /// is too much for it.
     pub const BESIDE_OTHERS: Self =
-        Self { also_proper: &[SALE_NOT_STARTED, SALE_ENDED, UNAVAILABLE], ..Self::ALONE };
+        Self { also_proper: &[SALE_NOT_STARTED, SALE_ENDED, REFUSED, UNAVAILABLE], ..Self::ALONE };
 
     fn is_proper(&self, code: &str) -> bool {
         [ORDERED, SOLD_OUT, ALREADY_BOUGHT, ORDER_IN_PROGRESS].contains(&code)
@@ -47,7 +50,7 @@ impl Expectations {
 }
 
 /// The outcomes that say whether the attempt made an order.
-const DECIDED: [&str; 8] = [
+const DECIDED: [&str; 9] = [
     ORDERED,
     ACCEPTED,
     SOLD_OUT,
@@ -55,6 +58,7 @@ const DECIDED: [&str; 8] = [
     ORDER_IN_PROGRESS,
     SALE_NOT_STARTED,
     SALE_ENDED,
+    REFUSED,
     NOT_SENT,
 ];
 
@@ -72,7 +76,8 @@ pub fn judge(books: &Books, told: &Told, expected: &Expectations) -> Verdict {
     // Each attempt with an unknown outcome may have made one.
     let untold = orders_of_crowd - promised(told) - unknown;
     let undersold = unsold - left + left.min(wanted(books, told, lost));
-    let (oversold, beyond) = (orders - initial_stock, orders - distinct_users);
+    let oversold = orders - initial_stock;
+    let beyond = expected.per_user.map_or(0, |most| orders - distinct_users * i64::from(most));
     let mut findings = Vec::new();
     let mut find = |is_found: bool, finding: Finding| findings.extend(is_found.then_some(finding));
     find(oversold > 0, Finding::Oversold(oversold, column));

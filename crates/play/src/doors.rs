@@ -1,4 +1,4 @@
-//! `/` of a demonstration: three doors, to watch, to break, to buy.
+//! `/` of a demonstration: the stage, and three doors, to watch, to break, to buy.
 
 use std::sync::Arc;
 
@@ -8,15 +8,17 @@ use seckill::http::{Language, TextFile, Texts};
 use seckill::pages::page::{HtmlPage, PageFiles};
 use seckill::pages::{NavigationEntry, Site};
 
+use crate::stage::{ShowPageData, ShowSize};
+
 /// Where the shop is in a demonstration.
 pub(super) const SHOP: &str = "/shop";
 
 /// The pages of a demonstration.
 pub(super) const NAVIGATION: [NavigationEntry; 5] = [
     ("/watch", ["Watch", "观看"]),
-    (SHOP, ["Shop", "商店"]),
+    (SHOP, ["Shop", "商城"]),
     ("/board", ["Board", "看板"]),
-    ("/lab", ["Ladder", "阶梯"]),
+    ("/lab", ["Break a design", "攻破设计"]),
     ("/lab/course", ["Course", "教程"]),
 ];
 
@@ -24,27 +26,27 @@ pub(super) const NAVIGATION: [NavigationEntry; 5] = [
 static TEXTS: TextFile = TextFile::new(include_str!("doors.toml"));
 
 /// The page.
-pub(super) fn routes(site: &Arc<Site>) -> Router {
-    Router::new().route("/", PageFiles::new(|language| render(site, language)).route())
+pub(super) fn routes(site: &Arc<Site>, size: ShowSize) -> Router {
+    Router::new().route("/", PageFiles::new(|language| render(site, language, size)).route())
 }
 
-fn render(site: &Site, language: Language) -> String {
-    let texts = TEXTS.of(language);
+fn render(site: &Site, language: Language, size: ShowSize) -> String {
+    let (texts, show) = (TEXTS.of(language), ShowPageData::new(size, language));
     let page = HtmlPage {
         language,
         title: texts["title"],
         path: "/",
-        styles: &["doors.css"],
+        styles: &["stage.css", "doors.css"],
         libraries: &[],
-        modules: &["page.js"],
+        modules: &["stage.js"],
         needs_scripts: false,
-        texts: &(),
-        main: content(texts),
+        texts: &show,
+        main: content(texts, &show),
     };
     page.render(site)
 }
 
-fn content(texts: &Texts) -> Markup {
+fn content(texts: &Texts, show: &ShowPageData) -> Markup {
     let doors = [
         ("/watch", "watch", texts["watch"], texts["watch_about"]),
         ("/lab", "break", texts["break_it"], texts["break_about"]),
@@ -53,6 +55,7 @@ fn content(texts: &Texts) -> Markup {
     html! {
         h1 { (texts["title"]) }
         p.lead { (texts["lead"]) }
+        div.first { (show.content(false)) }
         ul.doors {
             @for (path, id, name, about) in doors {
                 li {

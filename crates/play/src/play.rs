@@ -178,7 +178,7 @@ fn routes(
     let demonstration = Demonstration { app: app.clone(), admin };
     let routes = api(app.clone())
         .merge(pages::beside(&app, &site))
-        .merge(doors::routes(&site))
+        .merge(doors::routes(&site, stage.size()))
         .merge(shop::routes(&site, admin.map(|(phone, _)| phone)))
         .merge(stage::routes(StageState { app: app.clone(), stage }, &site))
         .merge(page::routes(player, &site))

@@ -18,7 +18,16 @@ const LANGUAGES: [&str; 2] = ["en", "zh-CN"];
 
 /// The addresses of all pages, without a language.
 fn paths() -> Vec<String> {
-    let beside = ["lab", "glossary", "isolation", "asynchronous"];
+    let beside = [
+        "lab",
+        "interleavings",
+        "glossary",
+        "isolation",
+        "asynchronous",
+        "messages",
+        "efficiency_or_correctness",
+        "bots",
+    ];
     let names = RUNGS.iter().map(|rung| rung.id).chain(beside);
     let pages = names.map(|name| format!("/lab/course/{name}"));
     ["/lab/course".to_owned()].into_iter().chain(pages).collect()
@@ -222,7 +231,7 @@ async fn the_course_leads_into_the_player_and_from_rung_to_rung_in_the_language_
     browser.click(".neighbours [rel=next]").await;
     browser.until_text("h1", "r03_version_cas").await;
     assert_eq!(browser.value("document.documentElement.lang").await, "zh-CN");
-    browser.until_text(".play-rung", "演这一级").await;
+    browser.until_text(".play-rung", "试试这一关").await;
 
     browser.open(&format!("{page}/r02_row_lock?lang=en")).await;
     // What the player does not have is a line to copy.

@@ -156,21 +156,18 @@ async fn explored_anew(world: &World, setting: &Setting) -> Exploration {
 #[tokio::test(flavor = "multi_thread")]
 async fn write_what_was_explored() {
     let world = lab().await;
-    let mut lines = vec![
-        "# rung, from, users, processes, stock, schedules, bound, breaking, shortest, some: \
-         `make explored` writes this."
-            .to_owned(),
-    ];
-    let options = SettingOptions { actors: 2, ..SettingOptions::default() };
+    let mut lines = Vec::new();
+    let options = SettingOptions { buyers: 2, ..SettingOptions::default() };
     for rung in RUNGS.iter().filter(|rung| not_explorable(rung, 2).is_none()) {
         for setting in Setting::of(rung, &options) {
             let exploration = explored_anew(&world, &setting).await;
-            lines.push(written(&world, &exploration).await.line());
+            let setting = written(&world, &exploration).await;
+            lines.push(serde_json::to_string(&setting).unwrap());
             println!("{}", lines.last().unwrap());
         }
     }
     world.close().await.unwrap();
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/page/explored.tsv");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/page/explored.jsonl");
     fs::write(file, lines.join("\n") + "\n").unwrap();
 }
 

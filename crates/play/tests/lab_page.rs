@@ -51,7 +51,7 @@ async fn a_run_is_clicked_to_its_break_and_its_address_shows_it_to_somebody_else
     until_schedule(&browser, "AAB").await;
     browser.press("b").await;
     browser.until_text("[data-buyer=B]", "already_bought").await;
-    browser.until_text("#verdict", "no promise was broken").await;
+    browser.until_text("#verdict", "nothing broke in this order").await;
 
     // The address that the teacher sent, opened afresh.
     browser.open(&address).await;
@@ -123,7 +123,7 @@ async fn a_phone_shows_it_in_chinese_and_the_language_keeps_the_schedule() {
     let browser = Browser::new("zh-CN", PHONE).await;
     browser.open(&format!("{page}?rung=r13d_redisson_lock&schedule=ABB&users=1&stock=2")).await;
     until_schedule(&browser, "ABB").await;
-    browser.until_text("h1", "你能打破它吗").await;
+    browser.until_text("h1", "攻破一个设计").await;
     browser.until_text("[data-buyer=B]", "等待锁的释放").await;
     browser.until_text("#locks", "持有者 A，次数 1").await;
     browser.until("document.querySelector('[data-step=B]').disabled").await;
@@ -142,7 +142,7 @@ async fn a_phone_shows_it_in_chinese_and_the_language_keeps_the_schedule() {
     browser.click("[data-step=A]").await;
     until_schedule(&browser, "ABBA").await;
     browser.click("#language").await;
-    browser.until_text("h1", "can you break it").await;
+    browser.until_text("h1", "Break a design").await;
     until_schedule(&browser, "ABBA").await;
     browser.until_text("[data-buyer=B]", "waits for the release").await;
     browser.close().await;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use testkit::processes::{Node, descendants_of, is_alive, living_in, place, seckill, send};
 use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::private_server::until_ready;
 use testkit::shop::world::World;
 use testkit::wait::eventually;
 
@@ -277,6 +278,7 @@ async fn a_server_that_stops_or_is_killed_leaves_no_process_and_no_directory_of_
         let mut command = seckill(&["play", "--listen", "127.0.0.1:0"]);
         command.env("TMPDIR", place.path()).env("SECKILL_DATA_DIR", data.path().join("data"));
         let node = Node::start(&mut command).await;
+        until_ready(node.address).await;
         let http = reqwest::Client::new();
         // Three Redis servers beside, and a buyer in the middle of a purchase.
         let body = json!({ "rung": "r14_multi_lock", "users": 1, "stock": 2, "schedule": "AAB" });

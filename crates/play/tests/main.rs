@@ -9,6 +9,7 @@ mod hmdp;
 mod lab_game;
 mod lab_page;
 mod lab_player;
+mod lab_win;
 mod program_golden;
 mod screenshots;
 mod stage;

@@ -1,7 +1,7 @@
 //! The pictures in the README: `make screenshots` takes them of pages that really sell.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
@@ -19,8 +19,12 @@ const BOARD: (u32, u32) = (960, 900);
 /// The stage without anything to scroll.
 const STAGE: (u32, u32) = (1400, 800);
 
+fn at(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
 fn write(name: &str, picture: &[u8]) {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images");
+    let directory = at("docs/images");
     fs::create_dir_all(&directory).unwrap();
     assert!(picture.len() < MAX_BYTES, "{name} has {} bytes", picture.len());
     fs::write(directory.join(name), picture).unwrap();
@@ -64,22 +68,23 @@ async fn take(language: &str, suffix: &str, texts: [&str; 4]) {
 /// Our sale, and the same crowd at the first rung beside it.
 #[ignore = "`make screenshots` runs it"]
 #[tokio::test(flavor = "multi_thread")]
-async fn take_the_picture_of_the_stage() {
+async fn take_the_pictures_of_the_stage() {
+    for (language, suffix) in [("en", ""), ("zh-CN", ".zh-CN")] {
+        take_the_stage(language, &format!("watch{suffix}.png")).await;
+    }
+}
+
+async fn take_the_stage(language: &str, name: &str) {
     let server = PrivateServer::start().await;
-    let browser = Browser::new("en", STAGE).await;
+    let browser = Browser::new(language, STAGE).await;
     browser.prefers("light").await;
     browser.devtools("Emulation.setScrollbarsHidden", json!({ "hidden": true })).await;
     browser.open(&format!("http://{}/watch", server.node.address)).await;
     browser.click("#start").await;
-    for (half, button) in [("#ours", "#against"), ("#other", "#start")] {
-        // Twenty thousand buyers may take longer than a test waits for one event.
-        must_in_minutes(&browser, &format!("document.querySelector('{half}').dataset.holds")).await;
-        browser.until(&format!("!document.querySelector('{button}').disabled")).await;
-        if half == "#ours" {
-            browser.click(button).await;
-        }
-    }
-    write("watch.png", &browser.screenshot().await);
+    // Twenty thousand buyers may take longer than a test waits for one event.
+    must_in_minutes(&browser, "document.querySelector('#other').dataset.holds").await;
+    browser.until("!document.querySelector('#start').disabled").await;
+    write(name, &browser.screenshot().await);
     browser.close_quietly().await;
 }
 

@@ -7,13 +7,15 @@ import * as game from "./lab_goal.js";
 import { showLanes } from "./lab_lanes.js";
 import { onLook, playThrough, showPosition, stop } from "./lab_scrubber.js";
 import { openSession, rungFile, session, stepsOf, takeStep } from "./lab_server.js";
-import { byId, element, fill, tabStorage, texts } from "./page.js";
+import { byId, element, fill, storage, tabStorage, texts } from "./page.js";
 
 const SETTINGS = ["users", "processes", "stock"];
 const STARTING_SHOWN_AFTER_MS = 300;
 // The last address to which the reader's own steps led: the other language goes on with them. In the history each
 // address knows it by itself.
 const OWN = "lab-own";
+// Whether keys take steps.
+const SHORTCUTS = "lab-shortcuts";
 
 let plan = null;
 // What was played: the steps, a state before each of them and one after the last, and all events.
@@ -50,7 +52,7 @@ function planOf(address) {
   const usual = plain ? { users: 2, processes: 2, stock: 1 } : lesson;
   const number = (name) => (asked.has(name) ? Number(asked.get(name)) : usual[name]);
   const settings = Object.fromEntries(SETTINGS.map((name) => [name, number(name)]));
-  const unpaid = asked.get("unpaid") === "true";
+  const unpaid = plain ? asked.get("unpaid") === "true" : (lesson.unpaid ?? false);
   // What is no rung the server says.
   return { rung: named?.id ?? asked.get("rung") ?? rung.id, ...settings, unpaid };
 }
@@ -147,13 +149,14 @@ function canStep(actor) {
   const frame = played.frames[at];
   if (actor === "L") return frame.lease_can_end;
   if (actor === "K") return frame.can_kill;
+  if (actor === "S") return frame.can_send_again;
   if (actor.startsWith("P:")) return frame.pause === actor;
   return frame.actors.find((one) => one.name === actor)?.can_step ?? false;
 }
 
 // Tried again only when somebody asks for it.
 function failed(answer, again) {
-  say(answer.body?.detail ?? texts.failed, again);
+  say(answer.body?.detail ?? (answer.status ? texts.failed : texts.gone), again);
 }
 
 function say(text, again) {
@@ -189,6 +192,7 @@ function look(step) {
       button.dataset.step = button.firstChild.textContent = actor.name;
       button.setAttribute("aria-keyshortcuts", actor.name.toLowerCase());
     }
+    if (actor?.name === "A") button.lastChild.textContent = frame.unpaid ? texts.pay_step : texts.step;
     if (actor?.user === 0) button.lastChild.textContent = actor.name === "T" ? texts.time_step : texts.consumer_step;
   });
   byId("lease").disabled = !frame.lease_can_end;
@@ -197,6 +201,8 @@ function look(step) {
   byId("kill").hidden = !rungNow().has_kill;
   byId("pause").disabled = !frame.pause;
   byId("pause").hidden = !rungNow().has_pause;
+  byId("again").disabled = !frame.can_send_again;
+  byId("again").hidden = !rungNow().has_again;
   byId("undo").disabled = at === 0;
   byId("redo").disabled = at === played.steps.length;
   byId("restart").disabled = played.steps.length === 0;
@@ -219,8 +225,8 @@ function showVerdict() {
   // It was broken when this was first to be seen, however many steps were taken since.
   const count = played.frames.findIndex(({ broken }) => broken.some((one) => one.invariant === promise));
   const settings = file?.id === played.rung ? file.explored : [];
-  const par = promise ? parOf(settings, promise, plan) : null;
-  game.showVerdict(frame, { own: isOwn, promise, count, par });
+  const par = promise ? parOf(settings, rungNow().lessons, promise, plan) : null;
+  game.showVerdict(frame, { own: isOwn, promise, count, par, next: MOVES.n });
   const verdict = byId("verdict");
   if (!verdict.hidden) verdict.scrollIntoView({ block: "nearest" });
 }
@@ -275,7 +281,7 @@ function aimAt(lesson) {
   inTurn(async () => {
     takeSettings(lesson);
     game.showGoal(rungNow(), lesson, aimAt);
-    byId("show-me").focus();
+    byId(lesson.breaks ? "hint" : "goal-card").focus();
     await restart();
   });
 }
@@ -337,7 +343,8 @@ const MOVES = {
   c: () => inTurn(() => step("C")),
   l: () => inTurn(() => step("L")),
   k: () => inTurn(() => step("K")),
-  s: () => inTurn(() => played && step(frameNow().pause ?? "P:")),
+  z: () => inTurn(() => played && step(frameNow().pause ?? "P:")),
+  s: () => inTurn(() => step("S")),
   t: () => inTurn(() => step("T")),
   u: () => lookBy(-1),
   r: () => lookBy(1),
@@ -354,8 +361,8 @@ function lookBy(distance) {
 
 onLook(look);
 document.addEventListener("keydown", (event) => {
-  const typing = event.target.closest?.("input:not([type=range]), select, textarea");
-  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  const typing = event.target.closest?.("input:not([type=range], [type=checkbox]), select, textarea");
+  if (!shortcuts.checked || typing || event.ctrlKey || event.metaKey || event.altKey) return;
   const key = event.key.toLowerCase();
   // A key that is held down goes through what was played, and takes no steps.
   if (event.repeat && key !== "u" && key !== "r") return;
@@ -366,17 +373,25 @@ for (const button of document.querySelectorAll("[data-step]")) {
 }
 byId("lease").addEventListener("click", MOVES.l);
 byId("kill").addEventListener("click", MOVES.k);
-byId("pause").addEventListener("click", MOVES.s);
+byId("pause").addEventListener("click", MOVES.z);
+byId("again").addEventListener("click", MOVES.s);
 byId("undo").addEventListener("click", MOVES.u);
 byId("redo").addEventListener("click", MOVES.r);
 byId("restart").addEventListener("click", () => inTurn(restart));
 byId("previous").addEventListener("click", MOVES.p);
 byId("next").addEventListener("click", MOVES.n);
 byId("rung").addEventListener("change", (event) => inTurn(() => go(event.target.value)));
-byId("goal-unfold").addEventListener("click", (event) => {
-  const isUnfolded = byId("goal-card").classList.toggle("unfolded");
-  event.currentTarget.setAttribute("aria-expanded", String(isUnfolded));
-});
+for (const button of document.querySelectorAll(".unfold")) {
+  button.addEventListener("click", () => {
+    const isUnfolded = byId(button.getAttribute("aria-controls")).classList.toggle("unfolded");
+    button.setAttribute("aria-expanded", String(isUnfolded));
+    markNow();
+  });
+}
+// Who speaks to the page, or has a tremor, takes no step by a letter.
+const shortcuts = byId("shortcuts");
+shortcuts.checked = storage.get(SHORTCUTS) !== "off";
+shortcuts.addEventListener("change", () => storage.set(SHORTCUTS, shortcuts.checked ? null : "off"));
 byId("hint").addEventListener("click", () => game.hint());
 byId("show-me").addEventListener("click", () => {
   const goal = game.currentGoal();

@@ -4,7 +4,7 @@ import { withCode } from "./lab_file.js";
 import { stepsOf } from "./lab_server.js";
 import { byId, element, fill, texts } from "./page.js";
 
-const isUnpaid = ({ from }) => from === "unpaid" || from === "buys_again";
+const isUnpaid = ({ from, unpaid }) => unpaid ?? (from === "unpaid" || from === "buys_again");
 
 // `tries` is called with the settings and the steps.
 export function showExplored(settings, tries) {
@@ -61,8 +61,10 @@ function section(setting, tries) {
 }
 
 // The shortest schedule known that breaks a promise with these settings, in steps; with any where none is known
-// with these.
-export function parOf(settings, promise, { users, processes, stock, unpaid }) {
+// with these. What is shown counts, too.
+export function parOf(explored, lessons, promise, { users, processes, stock, unpaid }) {
+  const shown = lessons.map((one) => ({ ...one, shortest: [{ ...one, broken: [one.breaks] }] }));
+  const settings = [...explored, ...shown];
   const isSame = (one) =>
     one.users === users && one.processes === processes && one.stock === stock && isUnpaid(one) === unpaid;
   const shortest = (some) =>

@@ -1,13 +1,17 @@
 // The game: what is to be broken, hints for whoever does not find it, and what one has broken.
 
+import { withCode } from "./lab_file.js";
 import { stepsOf } from "./lab_server.js";
 import { byId, element, fill, language, storage, texts } from "./page.js";
 
 const BROKEN = "lab-broken";
 const HINT_AFTER_MS = 60_000;
 const HINT_AFTER_STEPS = 8;
+const HINTS = 3;
 
 let goal = null;
+// The rung that it is of.
+let played = null;
 let hints = 0;
 let steps = 0;
 let timer = null;
@@ -45,6 +49,9 @@ export function showLadder(rung) {
     }
     if (isHere) bringIntoView(link);
   }
+  const count = texts.rungs.filter(({ id }) => Object.keys(broken[id] ?? {}).length).length;
+  const all = texts.rungs.filter(({ lessons }) => lessons.some((one) => one.breaks)).length;
+  byId("score").textContent = fill(texts.score, { count, all });
 }
 
 // Within the ladder alone: the page stays where it is.
@@ -57,24 +64,23 @@ function bringIntoView(link) {
 
 // The lesson that these settings are for: one that breaks before one that holds.
 export function goalOf(rung, plan) {
-  // What the lessons show begins with nothing sold.
-  if (plan.unpaid) return null;
-  const fits = ({ users, processes, stock }) =>
-    users === plan.users && processes === plan.processes && stock === plan.stock;
+  const fits = ({ users, processes, stock, unpaid }) =>
+    users === plan.users && processes === plan.processes && stock === plan.stock && unpaid === plan.unpaid;
   const breaks = (lesson) => lesson.breaks !== null;
-  const order = [(it) => fits(it) && breaks(it), breaks, fits, () => true];
+  const order = [(it) => fits(it) && breaks(it), breaks, fits];
+  // What holds begins with nothing sold.
+  if (!plan.unpaid) order.push(() => true);
   return order.map((which) => rung.lessons.find(which)).find(Boolean) ?? null;
 }
 
 // `lesson` is what is to be broken from now on; `chooses` is called with another one.
 export function showGoal(rung, lesson, chooses, unpaid = false) {
-  goal = lesson;
+  [goal, played] = [lesson, rung];
   const promise = goal?.breaks;
-  const none = unpaid ? texts.unpaid : texts.goal_holds;
-  const text = promise ? fill(texts.goal, { promise: texts[promise] ?? promise }) : none;
+  const text = promise ? fill(texts.goal, { promise: texts[promise] ?? promise }) : noGoal(unpaid);
   const said = promise ? [text, " ", element("code", {}, promise), ` · ${goal.story}`] : [text];
   byId("goal").replaceChildren(...said);
-  byId("show-me").hidden = !goal;
+  byId("show-me").hidden = !goal || (!promise && isWrong(rung));
   byId("hint").hidden = !promise;
   const others = rung.lessons.filter((one) => one.scenario !== goal?.scenario);
   byId("goals").replaceChildren(
@@ -82,6 +88,15 @@ export function showGoal(rung, lesson, chooses, unpaid = false) {
     ...others.map((one) => other(one, chooses)),
   );
   stopHints();
+}
+
+// Whether anything breaks the rung, here or elsewhere.
+const isWrong = (rung) => rung.elsewhere !== null || rung.lessons.some((one) => one.breaks);
+
+function noGoal(unpaid) {
+  if (unpaid) return texts.unpaid;
+  if (played.elsewhere) return fill(texts.goal_elsewhere, { story: played.elsewhere });
+  return isWrong(played) ? fill(texts.goal_withstood, { story: goal.story }) : texts.goal_holds;
 }
 
 function other(lesson, chooses) {
@@ -104,6 +119,12 @@ export function stopHints() {
   timer = null;
   [hints, steps] = [0, 0];
   byId("nudge").hidden = true;
+  labelHints();
+}
+
+function labelHints() {
+  byId("hint").disabled = hints >= HINTS;
+  byId("hint").textContent = fill(texts.hint, { count: Math.min(hints + 1, HINTS) });
 }
 
 // A game begins. Whoever begins it anew has looked for so long, and taken so many steps, already.
@@ -117,13 +138,22 @@ export function stepTaken() {
   if (steps >= HINT_AFTER_STEPS && hints === 0) hint(1);
 }
 
-// First where to look, then the schedule.
-export function hint(most = 2) {
+// First where to look, then how it begins, then the schedule.
+export function hint(most = HINTS) {
   if (!goal?.breaks || hints >= most) return;
-  hints += goal.nudge ? 1 : 2;
-  const schedule = fill(texts.hint_schedule, { schedule: stepsOf(goal.schedule).join(" ") });
+  hints += 1;
+  const all = stepsOf(goal.schedule);
+  const half = all.slice(0, Math.ceil(all.length / 2));
+  const where = goal.nudge ?? `${texts.breaks_when}: ${played.breaks_when}`;
   byId("nudge").hidden = false;
-  byId("nudge").textContent = hints === 1 ? goal.nudge : schedule;
+  byId("nudge").replaceChildren(
+    ...[
+      withCode(where),
+      [fill(texts.hint_half, { schedule: half.join(" ") })],
+      [fill(texts.hint_schedule, { schedule: all.join(" ") })],
+    ][hints - 1],
+  );
+  labelHints();
 }
 
 // What the reader has broken, in so many steps: kept for the next visit.
@@ -145,15 +175,23 @@ const sentence = (text) => {
   return `${isEnglish ? text[0].toUpperCase() : text[0]}${text.slice(1)}${isEnglish ? "." : "。"}`;
 };
 
-// What came of it. `own`: the reader's own steps led there, and `count` of them broke `promise`.
-export function showVerdict(frame, { own, promise, count, par }) {
+// What came of it. `own`: the reader's own steps led there, and `count` of them broke `promise`; `next` goes to the next
+// rung.
+export function showVerdict(frame, { own, promise, count, par, next }) {
   const verdict = byId("verdict");
-  verdict.hidden = !frame.broken.length && !frame.is_over;
-  verdict.className = `verdict ${frame.broken.length ? "bad" : "good"}`;
-  if (!frame.broken.length) return verdict.replaceChildren(texts.kept);
+  const isBroken = frame.broken.length > 0;
+  verdict.hidden = !isBroken && !frame.is_over;
+  // To break it is what the game is about, and to see it broken is not. What breaks otherwise is not well.
+  const kept = isWrong(played) ? "" : "good";
+  verdict.className = `verdict ${isBroken ? (own ? "good" : "bad") : kept}`;
+  if (!isBroken) return verdict.replaceChildren(isWrong(played) && goal?.breaks ? texts.kept_so : texts.kept);
   const course = `/lab/course/${frame.rung}?lang=${language}`;
+  const onward = element("button", { type: "button", id: "next-rung" }, texts.next_rung);
+  onward.addEventListener("click", next);
+  onward.hidden = !own || played === texts.rungs.at(-1);
   verdict.replaceChildren(
     score(frame.rung, own, promise, count, par),
+    element("p", {}, texts[`means_${promise}`] ?? ""),
     ...frame.broken.map((one) =>
       element(
         "p",
@@ -165,6 +203,8 @@ export function showVerdict(frame, { own, promise, count, par }) {
         one.claimed ? texts.was_claimed : texts.not_claimed,
       ),
     ),
+    onward,
+    " ",
     element("a", { href: course }, texts.read_more),
   );
 }
@@ -176,5 +216,5 @@ function score(rung, own, promise, count, par) {
   const parts = [element("strong", {}, fill(isGoal ? texts.won : texts.won_another, { steps: count }))];
   if (par !== null) parts.push(fill(count < par ? texts.par_beaten : texts.par, { par }));
   if (best !== null && best < count) parts.push(fill(texts.best, { best }));
-  return element("p", { class: "won" }, ...parts.flatMap((part) => [part, " "]));
+  return element("p", { class: "won" }, "✓ ", ...parts.flatMap((part) => [part, " "]));
 }

@@ -95,4 +95,10 @@ function showTimeline(events, step) {
   const last = events.at(-1);
   byId("last").textContent = last ? `${last.actor ?? ""} ${last.text}` : "";
   byId("lanes").scrollTop = byId("lanes").scrollHeight;
+  // On a phone the page scrolls, too, and the buttons lie over its end.
+  if (step === 0) return;
+  const [newest, controls] = [byId("timeline").lastElementChild, byId("controls")];
+  const covers = getComputedStyle(controls).position === "sticky";
+  newest.style.scrollMarginBottom = covers ? `${controls.offsetHeight + 8}px` : "0";
+  newest.scrollIntoView({ block: "nearest" });
 }

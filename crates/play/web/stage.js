@@ -2,8 +2,8 @@
 
 import { setText } from "./format.js";
 import { keepStream } from "./live.js";
-import { api, byId, fill, language, texts } from "./page.js";
-import { count, Half } from "./stage_half.js";
+import { api, byId, element, fill, language, texts } from "./page.js";
+import { count, Half, onOneScale } from "./stage_half.js";
 
 const FULL_AGAIN_MS = 5_000;
 const UNDER_WAY = ["preparing", "countdown", "selling", "auditing"];
@@ -50,8 +50,10 @@ function told(next) {
   const isNew = of.length > 1 && byId("other").hidden;
   byId("other").hidden = of.length < 2;
   // On a phone it stands below.
-  if (isNew && pressed === against) byId("other").scrollIntoView({ block: "nearest" });
-  for (const [at, half] of of.entries()) halves[at].show(half, at === of.length - 1 ? words() : "");
+  if (isNew && pressed) byId("other").scrollIntoView({ block: "nearest" });
+  for (const [at, half] of of.entries()) halves[at].show(half, crowd, at === of.length - 1 ? words() : "");
+  onOneScale(halves.slice(0, Math.max(of.length, 1)));
+  announce();
   // Nothing more is to come, also where there is no verdict.
   if (!isUnderWay()) for (const half of halves) half.settle();
   if (of.length === 0) awaitShow();
@@ -72,14 +74,18 @@ function renderButtons() {
   const isBusy = isForbidden || !(isConnected || isFull) || isAsking || isUnderWay();
   for (const button of [start, slow, against]) button.disabled = isBusy;
   const isOver = show !== null && show.number > 0 && !isUnderWay();
-  start.dataset.again = String(show?.number > 0);
+  start.dataset.again = String(isOver);
   // What is there to stand beside.
   const ours = show?.halves[0];
   const isBeside = show?.crowd === "rush" && Boolean(ours?.verdict);
   byId("beside").hidden = !isBeside;
   // A button that is disabled loses the focus.
-  if (isOver && !isBusy && pressed && document.activeElement === document.body) pressed.focus();
-  if (isOver && !isBusy) pressed = null;
+  if (isOver && !isBusy && pressed && document.activeElement === document.body) pressed.focus({ preventScroll: true });
+  if (!isOver || isBusy) return;
+  const wasStart = pressed === start;
+  pressed = null;
+  // The same crowd meets a wrong design by itself.
+  if (wasStart && isBeside && show.halves.length === 1 && show.phase === "ended") againstDesign();
 }
 
 function countDown() {
@@ -99,6 +105,7 @@ async function begin(button, body) {
   if (isAsking || isUnderWay()) return;
   isAsking = true;
   pressed = button;
+  byId("ours").scrollIntoView({ block: "nearest" });
   say("");
   renderButtons();
   const answer = await api("POST", "/api/stage/shows", { body });
@@ -118,14 +125,25 @@ function cutOff(text) {
   renderButtons();
 }
 
+// What is read out: that the sale begins, and what came of it. A count that runs is not.
+function announce() {
+  const said = halves[show.halves.length - 1]?.said ?? "";
+  setText(byId("said"), said || (UNDER_WAY.includes(show.phase) ? texts.countdown : ""));
+}
+
 function describe() {
-  const { breaks } = texts.rungs.find(({ id }) => id === design.value);
-  byId("breaks").textContent = texts.breaks + breaks;
+  const rung = texts.rungs.find(({ id }) => id === design.value);
+  byId("breaks").replaceChildren(texts.breaks, rung.breaks, " ");
+  if (!rung.is_beaten) byId("breaks").append(element("a", { href: rung.play }, texts.steps_hidden));
+}
+
+function againstDesign() {
+  begin(against, { crowd: "rush", against: design.value });
 }
 
 start.addEventListener("click", () => begin(start, { crowd: "rush" }));
 slow.addEventListener("click", () => begin(slow, { crowd: "slow" }));
-against.addEventListener("click", () => begin(against, { crowd: "rush", against: design.value }));
+against.addEventListener("click", againstDesign);
 design.addEventListener("change", describe);
 describe();
 awaitShow();

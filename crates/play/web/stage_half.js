@@ -22,6 +22,8 @@ export class Half {
     this.of = find(".of");
     this.countdown = find(".count");
     this.sentence = find(".sentence");
+    this.steps = find(".steps");
+    this.said = "";
     this.dots = new Dots(find(".dots"));
     this.plot = new Plot(find(".plot"));
     this.points = [];
@@ -39,17 +41,16 @@ export class Half {
   }
 
   // `half` is what the server says of it; `words` what is said while there is no verdict.
-  show(half, words) {
+  show(half, crowd, words) {
+    this.half = half;
+    this.crowd = crowd;
     if (half.is_whole) {
       this.await(half);
       const rung = texts.rungs.find(({ id }) => id === half.rung);
       setText(this.title, rung?.title ?? texts.ours);
     }
     for (const kind of ["refused", "bought", "wrong"]) this.dots.set(half[kind], kind);
-    if (half.points.length > 0) {
-      this.points.push(...half.points);
-      this.plot.draw(this.points);
-    }
+    this.points.push(...half.points);
     const { verdict, stock, left } = half;
     this.showLeft(left, stock);
     this.isSelling = !verdict && half.done > 0 && half.done < half.total;
@@ -81,11 +82,16 @@ export class Half {
   }
 
   judge(verdict, words = "") {
-    // A count that runs is not read out, what comes of it is.
-    this.sentence.ariaLive = this.isSelling ? "off" : "polite";
     if (verdict) this.node.dataset.holds = String(verdict.holds);
     else delete this.node.dataset.holds;
-    setText(this.sentence, verdict ? sentence(verdict) : words);
+    this.said = verdict ? sentence(verdict, this.half, this.crowd) : "";
+    setText(this.sentence, this.said || words);
+    // Into the game, with the steps that break the design.
+    const rung = texts.rungs.find(({ id }) => id === this.half?.rung);
+    this.steps.hidden = !verdict || !rung;
+    if (!verdict || !rung) return;
+    this.steps.href = rung.play;
+    setText(this.steps, verdict.holds ? texts.steps_hidden : texts.steps);
   }
 
   // Nothing more is to come.
@@ -98,18 +104,30 @@ export class Half {
   }
 }
 
-function sentence(verdict) {
+// Two halves are seen against each other: the same time is as wide, and the same rate as high.
+export function onOneScale(halves) {
+  const all = halves.flatMap((half) => half.points);
+  const most = [0, 1].map((at) => all.reduce((most, point) => Math.max(most, point[at]), 1));
+  const length = Math.max(...halves.map((half) => half.points.length));
+  for (const half of halves) half.plot.draw(half.points, most, length);
+}
+
+// In buyers, not in attempts: a dot is a buyer. Of a slow crowd each tries once, and people buy among them.
+function sentence(verdict, { users, rung }, crowd) {
   const { sold, oversold, duplicates, refused, elapsed_ms: ms } = verdict;
+  const buyers = sold - duplicates;
   const values = {
+    buyers: count(buyers),
     sold: count(sold),
     oversold: count(oversold),
-    duplicates: count(duplicates),
-    refused: count(refused),
+    nothing: count(crowd === "slow" ? refused : Math.max(users - buyers, 0)),
     seconds: seconds.format(ms / 1000),
   };
   const also = ALSO.filter((name) => verdict[name] !== 0);
   const more = also.map((name) => fill(texts[`also_${name}`], { count: count(verdict[name]) }));
   const reasons = verdict.reasons.map((reason) => reason.replace(/\.$/, "")).join("; ");
   if (reasons) more.push(fill(texts.reasons, { reasons }));
+  if (rung && verdict.holds)
+    more.push(fill(texts.hidden_flaw, { breaks: texts.rungs.find(({ id }) => id === rung)?.breaks ?? "" }));
   return [fill(texts.sentence, values), ...more].join(" ");
 }

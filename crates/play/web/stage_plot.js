@@ -6,13 +6,14 @@ const FEWEST = 12;
 export class Plot {
   constructor(canvas) {
     this.canvas = canvas;
-    this.points = [];
-    new ResizeObserver(() => this.draw(this.points)).observe(canvas);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw(this.points));
+    this.drawn = [[]];
+    new ResizeObserver(() => this.draw(...this.drawn)).observe(canvas);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw(...this.drawn));
   }
 
-  draw(points) {
-    this.points = points;
+  // `most` answers and orders are as high as a row, and `length` points as wide as the plot.
+  draw(points, most = [1, 1], length = 0) {
+    this.drawn = [points, most, length];
     const { canvas } = this;
     const ratio = devicePixelRatio || 1;
     const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((size) => Math.floor(size * ratio));
@@ -20,14 +21,13 @@ export class Plot {
     [canvas.width, canvas.height] = [width, height];
     const context = canvas.getContext("2d");
     const style = getComputedStyle(canvas);
-    const room = width / Math.max(points.length, FEWEST);
+    const room = width / Math.max(length, FEWEST);
     const row = Math.floor(height / 2) - 2;
     for (const [at, colour] of ["--bar-answers", "--bar-orders"].entries()) {
-      const most = points.reduce((most, point) => Math.max(most, point[at]), 1);
       const floor = (at + 1) * (height / 2) - 1;
       context.fillStyle = style.getPropertyValue(colour).trim();
       for (const [index, point] of points.entries()) {
-        const bar = Math.ceil((point[at] / most) * row);
+        const bar = Math.ceil((point[at] / most[at]) * row);
         context.fillRect(index * room, floor - bar, Math.max(room - ratio, 1), bar);
       }
       context.fillRect(0, floor, width, 1);

@@ -13,7 +13,7 @@ use crate::ConfigError;
 
 /// Variables that no argument is read from: how logs look, and those for what `seckill lock run` runs, which
 /// may be this program.
-const OF_NO_ARGUMENT: [&str; 3] = ["SECKILL_LOCK_FENCE", "SECKILL_LOCK_NAME", "SECKILL_LOG"];
+const OF_NO_ARGUMENT: [&str; 2] = ["SECKILL_LOCK_FENCE", "SECKILL_LOG"];
 
 /// Those that may be empty, mostly lists: compose files set them whether there is a value or not.
 const LISTS: [&str; 5] = [

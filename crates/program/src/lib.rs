@@ -116,8 +116,17 @@ fn report(error: &anyhow::Error, is_unusable: fn(&anyhow::Error) -> bool) -> Exi
     if error.is::<Unread>() {
         return ExitCode::from(UNREAD);
     }
-    eprintln!("seckill: {error:#}");
+    eprintln!("seckill: {}", in_one_line(error));
     ExitCode::from(if error.is::<Interrupted>() { INTERRUPTED } else { FAILED })
+}
+
+/// The error and what caused it. Many a text has that of its cause in it already.
+fn in_one_line(error: &anyhow::Error) -> String {
+    let texts = error.chain().map(ToString::to_string);
+    let line = |told: String, cause: String| {
+        if told.contains(&cause) { told } else { format!("{told}: {cause}") }
+    };
+    texts.reduce(line).unwrap_or_default()
 }
 
 /// The standard library panics where nobody reads what `eprintln!` says (`seckill demo 2>&1 | head -1`): then the program ends

@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1/".to_owned());
     // A short lease, so that there is something to see. It is renewed every 200 ms.
     let lease = Lease::Renewed(Duration::from_millis(600));
-    let options = LockOptions { lease, ..LockOptions::default() };
+    let options = LockOptions::default().lease(lease);
     let anna = LockClient::new(Redis::new(&url)?, options);
     let ben = LockClient::new(Redis::new(&url)?, options);
     let name = format!("example:wait_and_renew:{}", std::process::id());
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{}  somebody breaks the lock open while Ben works", at());
     tokio::select! {
         () = sleep(Duration::from_secs(5)) => unreachable!("a loss is told within the lease"),
-        () = bens.lost().cancelled() => println!("{}  Ben is told that the lock is lost", at()),
+        () = bens.lost() => println!("{}  Ben is told that the lock is lost", at()),
     }
     match bens.release().await {
         Ok(()) => unreachable!("it was lost"),

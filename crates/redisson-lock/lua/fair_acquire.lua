@@ -1,6 +1,6 @@
 -- Purpose: take a fair lock when it is the owner's turn. `fair` is fair_queue.lua, `plain` acquire.lua.
 -- KEYS[1]: the lock, a hash of owner -> holds (Redisson's layout)
--- KEYS[2]: for an owner who may enter again only: the record of its grants, see release.lua
+-- KEYS[2]: the record of the owner's grants, see release.lua
 -- ARGV[2]: the owner, `<client uuid>:<number>`
 -- ARGV[3]: this grant's name in the record
 -- RETURNS: as acquire.lua; the milliseconds are until it may be the owner's turn with nobody telling it
@@ -10,7 +10,7 @@ local owner = ARGV[2]
 local held = redis.call('exists', KEYS[1]) == 1
 local again = held and redis.call('hexists', KEYS[1], owner) == 1
 -- Whoever asked has given up, and its clean-up was here first: acquire.lua refuses it, too.
-local withdrawn = KEYS[2] and redis.call('hexists', KEYS[2], ARGV[3]) == 1
+local withdrawn = redis.call('hexists', KEYS[2], ARGV[3]) == 1
 local first = fair.first()
 if not withdrawn and (again or (not held and (not first or first == owner))) then
   fair.leave()

@@ -4,7 +4,7 @@
 -- KEYS[3]: for a name without braces only: the name with braces around it, whose token has the same key
 -- ARGV[1]: for how many seconds nobody may have used it
 -- RETURNS: 1 when it is forgotten, 0 when it has to stay
-if redis.call('exists', KEYS[2], KEYS[3] or KEYS[2]) > 0 then
+if redis.call('exists', KEYS[2]) == 1 or (KEYS[3] and redis.call('exists', KEYS[3]) == 1) then
   return 0
 end
 -- Before GET, which is a use.

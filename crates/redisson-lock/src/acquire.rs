@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
+use tracing::Instrument;
 
 use super::acquire_alone::acquire_alone;
 use super::acquire_target::{AcquireTarget, TryResult};
@@ -15,8 +16,16 @@ use super::scripts::{self, AcquireAnswer};
 
 /// Tries once. Dropping the future is safe at any point: what it may have been granted is given back in the
 /// background.
-#[tracing::instrument(level = "debug", name = "try_lock", skip_all, fields(name = lock.name))]
-pub(super) async fn try_once(
+pub(super) fn try_once(
+    lock: &AcquireTarget,
+    owner: Owner,
+    admission: Admission,
+) -> impl Future<Output = Result<TryResult, LockError>> + Send {
+    let span = tracing::debug_span!("try_lock", name = lock.name);
+    tried_once(lock, owner, admission).instrument(span)
+}
+
+async fn tried_once(
     lock: &AcquireTarget,
     owner: Owner,
     admission: Admission,
@@ -25,6 +34,9 @@ pub(super) async fn try_once(
     let under_way = lock.shared.under_way.token();
     if lock.shared.stop.is_cancelled() {
         return Err(LockError::ShutDown);
+    }
+    if lock.shared.watchdogs.have_ended() {
+        return Err(LockError::RuntimeEnded);
     }
     let claim = Arc::new(lock.claim(owner, admission));
     match send(lock, claim, under_way).await {
@@ -42,10 +54,11 @@ async fn send(
     claim: Arc<Claim>,
     under_way: TaskTrackerToken,
 ) -> Result<TryResult, LockError> {
-    // The usual way is the pipeline. In a cluster there is none (`calls` is `None`), and an acquire that
-    // waits for replicas has a connection of its own.
-    let (None, Some(calls)) = (lock.acknowledged, &lock.shared.calls) else {
-        // Boxed: it is the rarer way, and every future of the usual way would be as large.
+    // Many go together in a pipeline. In a cluster there is none, an acquire that waits for replicas has a
+    // connection of its own, and one that nobody would go with is sooner there by itself.
+    let calls = lock.shared.pipeline().filter(|_| lock.acknowledged.is_none());
+    let Some(calls) = calls else {
+        // Boxed: every future would be as large.
         return Box::pin(acquire_alone(lock, claim, under_way)).await;
     };
     let sent_at = Instant::now();
@@ -54,7 +67,7 @@ async fn send(
         AcquireAnswer::Granted { token } => {
             let guard = lock.guard(claim, token, sent_at);
             lock.wake_co_owners();
-            Ok(TryResult::Granted(guard))
+            Ok(TryResult::Granted(lock.watched(guard).await?))
         }
     }
 }

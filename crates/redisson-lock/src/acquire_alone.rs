@@ -58,7 +58,7 @@ pub(super) async fn acquire_alone(
                 return Err(LockError::NotReplicated { wanted, acknowledged });
             }
             lock.wake_co_owners();
-            Ok(TryResult::Granted(guard))
+            Ok(TryResult::Granted(lock.watched(guard).await?))
         }
     }
 }

@@ -78,6 +78,16 @@ impl AcquireTarget {
         }
     }
 
+    /// The guard, if somebody renews its lease and tells of its loss. Otherwise it is given back at once.
+    pub(super) async fn watched(&self, guard: Guard) -> Result<Guard, LockError> {
+        if !self.shared.watchdogs.have_ended() {
+            return Ok(guard);
+        }
+        // Boxed: hardly ever. What fails here the lease ends.
+        let _ = Box::pin(guard.release()).await;
+        Err(LockError::RuntimeEnded)
+    }
+
     pub(super) fn guard(&self, claim: Arc<Claim>, token: Option<u64>, sent_at: Instant) -> Guard {
         Guard::new(&self.shared, claim, self.lease, token, sent_at)
     }

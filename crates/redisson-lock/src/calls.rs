@@ -11,17 +11,17 @@ use super::claim::Claim;
 use super::cleanup::{CleanupItem, CleanupQueue};
 use super::error::LockError;
 use super::scripts::{self, AcquireAnswer};
-use crate::connection::{Redis, RedisError, ScriptCall};
-use group_commit::{Batcher, Limits};
+use group_commit::{BatchError, Batcher, Limits};
+use redis_link::{LinkError, Redis, ScriptCall};
 
 /// With one pipeline in flight, Redis would rest while the answers are given out, and this process
 /// while Redis works; with more than two, each would carry less.
-const LIMITS: Limits = Limits { batch: 64, waiting: 16_384, leaders: 2 };
+const LIMITS: Limits = Limits::batches_of(64).leaders(2);
 
 /// Sends the calls of one client.
 #[derive(Debug)]
 pub(super) struct Calls {
-    batcher: Batcher<Call, CallReply, RedisError>,
+    batcher: Batcher<Call, CallReply, LinkError>,
 }
 
 #[derive(Debug)]
@@ -120,11 +120,21 @@ impl Calls {
         let call = Call { kind, claim: Arc::clone(claim), under_way };
         match self.batcher.submit(call).await {
             Ok(reply) => reply.collect(),
-            Err(error) => {
-                let error = RedisError::from_batch(error);
-                Err(LockError::from_redis(error, &claim.name))
-            }
+            Err(error) => Err(LockError::from_redis(from_batch(error), &claim.name)),
         }
+    }
+}
+
+fn from_batch(error: BatchError<LinkError>) -> LinkError {
+    match error {
+        BatchError::Full => LinkError::unavailable("too many requests wait for it already"),
+        BatchError::Stopped => LinkError::unavailable("the runtime of its connection has stopped"),
+        BatchError::NoSlot => {
+            LinkError::unavailable("its turn among the batches did not come in time")
+        }
+        BatchError::NotStarted(before) => LinkError::unsent_after(&before),
+        BatchError::Failed(error) => error,
+        _ => LinkError::unknown("the batch was interrupted"),
     }
 }
 
@@ -134,7 +144,7 @@ async fn send(
     redis: &Redis,
     cleanup: &CleanupQueue,
     calls: Vec<Call>,
-) -> Result<Vec<CallReply>, RedisError> {
+) -> Result<Vec<CallReply>, LinkError> {
     let scripts: Vec<ScriptCall> = calls.iter().map(Call::script).collect();
     let sent_on = Mutex::new(None);
     let noting = |generation| {
@@ -166,7 +176,7 @@ impl Call {
 
     fn replied(
         self,
-        answer: Result<Value, RedisError>,
+        answer: Result<Value, LinkError>,
         cleanup: &CleanupQueue,
         sent_on: Option<u64>,
     ) -> CallReply {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, watch};
 
-use crate::connection::Shard;
+use redis_link::Shard;
 
 /// All channels of a client.
 #[derive(Debug)]

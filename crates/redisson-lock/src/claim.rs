@@ -52,8 +52,8 @@ impl Claim {
     ) -> Self {
         static GRANTS: AtomicU64 = AtomicU64::new(1);
         let grant = GRANTS.fetch_add(1, Ordering::Relaxed);
-        // All tries of a wait are by the same owner: the record tells a late one from the next.
-        if fenced || matches!(admission, Admission::FairWait(_)) {
+        // All tries of a fair wait are by the same owner: the record tells a late one from the next.
+        if fenced || !matches!(admission, Admission::Plain) {
             owner.share();
         }
         let recorded = owner.is_shared();

@@ -12,11 +12,11 @@ use tokio_util::task::TaskTracker;
 
 use super::claim::Claim;
 use super::error::LockError;
+use super::metric::count;
 use super::options::SHUTDOWN_LIMIT;
 use super::scripts;
 use super::waiters::Waiters;
-use crate::connection::Redis;
-use crate::metric;
+use redis_link::Redis;
 
 /// Jobs that wait. The hold of one more is left to its lease, which ends by itself.
 const MAX_QUEUED: usize = 65_536;
@@ -86,7 +86,7 @@ impl CleanupQueue {
     /// Never waits, needs no runtime: it is called from `drop`.
     pub(super) fn submit(&self, job: CleanupItem) {
         if let Err(error) = self.jobs.try_send(job) {
-            metrics::counter!(metric::CLEANUP_SKIPPED).increment(1);
+            count!(CLEANUP_SKIPPED, 1);
             tracing::warn!(%error, "a dropped lock is left to its lease");
         }
     }
@@ -183,8 +183,7 @@ impl CleanupWorker {
                     }
                 }
                 Ok(given_back) => {
-                    let count = u64::from(given_back.is_some());
-                    metrics::counter!(metric::CLEANED_UP).increment(count);
+                    count!(CLEANED_UP, u64::from(given_back.is_some()));
                     break;
                 }
                 Err(error) if error.retry_may_help() => pause = RETRY_PAUSE,

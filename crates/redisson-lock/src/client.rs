@@ -8,7 +8,7 @@ use super::handle::Lock;
 use super::options::{LockOptions, SHUTDOWN_LIMIT};
 use super::owner::Owner;
 use super::shared::LockShared;
-use crate::connection::Redis;
+use redis_link::Redis;
 
 /// Takes locks on one Redis (or Sentinel's master, or Cluster). Cheap to clone; clones are
 /// one client, with two connections to a server however many hold or wait (and a few more
@@ -17,22 +17,49 @@ use crate::connection::Redis;
 #[must_use = "a client takes no lock by itself"]
 pub struct LockClient {
     shared: Arc<LockShared>,
+    prefix: Arc<str>,
 }
 
 impl LockClient {
-    /// A client, with a worker that gives back what is dropped and one that listens for
+    /// A client for the runtime in which it is made, with a worker that gives back what is dropped and one that listens for
     /// releases.
     ///
     /// # Panics
     /// Outside a tokio runtime, on which the workers run.
     pub fn new(redis: Redis, options: LockOptions) -> Self {
-        Self { shared: Arc::new(LockShared::start(redis, options)) }
+        Self { shared: Arc::new(LockShared::start(redis, options)), prefix: Arc::default() }
+    }
+
+    /// The same client for names that begin with `prefix` in Redis: for an installation that shares a Redis with
+    /// others. Its users leave the prefix out, in patterns too; errors have the whole name. Redisson has no such
+    /// prefix for its locks: a Java service has to use the whole name.
+    pub fn prefixed(&self, prefix: &str) -> Self {
+        Self { shared: Arc::clone(&self.shared), prefix: prefix.into() }
     }
 
     /// The lock of this name, for an owner of its own at each entry and with the client's
     /// lease; [`Lock`] has the ways to ask for more. Nothing is sent yet.
     pub fn lock(&self, name: impl Into<String>) -> Lock {
-        Lock::new(Arc::clone(&self.shared), name.into())
+        Lock::new(Arc::clone(&self.shared), self.in_redis(name.into()))
+    }
+
+    /// The name with the prefix. An empty one is none, with a prefix, too.
+    pub(super) fn in_redis(&self, name: String) -> String {
+        if self.prefix.is_empty() || name.is_empty() {
+            name
+        } else {
+            format!("{}{name}", self.prefix)
+        }
+    }
+
+    /// The names with the prefix that match `pattern`, as Redis understands it.
+    pub(super) fn matching(&self, pattern: &str) -> String {
+        let escaped = |c: char| "*?[]\\".contains(c).then_some('\\').into_iter().chain([c]);
+        self.prefix.chars().flat_map(escaped).chain(pattern.chars()).collect()
+    }
+
+    pub(super) fn without_prefix(&self, name: &str) -> String {
+        name.strip_prefix(&*self.prefix).unwrap_or(name).to_owned()
     }
 
     pub(super) fn redis(&self) -> &Redis {

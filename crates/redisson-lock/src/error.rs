@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::connection::RedisError;
+use redis_link::LinkError;
 
 /// What a Redis user must be allowed to do for plain locks.
 const PERMISSIONS: &str = "+ping +evalsha +script|load +exists +del +type +strlen +pttl +pexpire +get +set +time \
@@ -10,6 +10,7 @@ const PERMISSIONS: &str = "+ping +evalsha +script|load +exists +del +type +strle
 
 /// A lock operation failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LockError {
     /// The name is empty or longer than 512 bytes.
     #[error("a lock name has 1 to 512 bytes, this one has {0}")]
@@ -54,9 +55,10 @@ pub enum LockError {
     /// The Redis user may not do what a lock needs.
     #[error(
         "this Redis user may not take locks, it needs the permissions `{PERMISSIONS}` (for fair locks, \
-         replicas and clusters more) and its keys and channels: {0}"
+         replicas and clusters more) and its keys and channels: {}",
+        .0.cause()
     )]
-    NotPermitted(String),
+    NotPermitted(#[source] LinkError),
     /// A multi-lock of no locks, or a RedLock of no nodes.
     #[error("there is nothing to lock: the list is empty")]
     NothingToLock,
@@ -89,13 +91,16 @@ pub enum LockError {
     /// `MultiLock::new`). The others are given back.
     #[error("of the locks held together, some failed: {}", listed("lock", .0))]
     Together(Vec<(usize, LockError)>),
+    /// The runtime has ended on which this client was made: nobody would renew a lease, or give anything back.
+    #[error("the runtime in which this lock client was made has ended: make one in each runtime")]
+    RuntimeEnded,
     /// The client was shut down.
     #[error("the lock client was shut down")]
     ShutDown,
     /// Redis was not available, or did not answer. In the latter case the lock may have
     /// been granted; the clean-up worker gives it back.
     #[error(transparent)]
-    Redis(RedisError),
+    Redis(LinkError),
 }
 
 impl LockError {
@@ -114,6 +119,12 @@ impl LockError {
         }
     }
 
+    /// Whether Redis cannot be used as it is configured.
+    #[must_use]
+    pub fn is_misconfigured(&self) -> bool {
+        matches!(self, Self::Redis(LinkError::Misconfigured(_)))
+    }
+
     /// Whether what was asked for may have happened.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
@@ -130,15 +141,12 @@ impl LockError {
         Self::NotALock { name: name.to_owned(), found: None }
     }
 
-    pub(super) fn from_redis(error: RedisError, name: &str) -> Self {
-        let RedisError::Defect(cause) = &error else { return Self::Redis(error) };
-        let cause = cause.to_string();
-        if cause.contains("WRONGTYPE") {
-            Self::not_a_lock(name)
-        } else if cause.contains("NOPERM") {
-            Self::NotPermitted(cause)
-        } else {
-            Self::Redis(error)
+    pub(super) fn from_redis(error: LinkError, name: &str) -> Self {
+        let LinkError::Defect(cause) = &error else { return Self::Redis(error) };
+        match cause.to_string() {
+            cause if cause.contains("WRONGTYPE") => Self::not_a_lock(name),
+            cause if cause.contains("NOPERM") => Self::NotPermitted(error),
+            _ => Self::Redis(error),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Several locks as one: tried at once, watched together, released together. A multi-lock needs all
 //! of them, a RedLock a majority.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
-use rand::RngExt;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -12,9 +12,9 @@ use tokio_util::task::AbortOnDropHandle;
 use super::error::LockError;
 use super::guard::Guard;
 use super::handle::Lock;
-use super::watchdog::Validity;
-use crate::connection::RedisError;
-use crate::timeout::within;
+use super::validity::Validity;
+use redis_link::LinkError;
+use redis_link::timeout::within;
 
 /// What a try of several locks at once brought, each by its place in the list.
 #[derive(Debug, Default)]
@@ -74,15 +74,20 @@ async fn at_most<T>(
     let Some(patience) = patience else { return answer.await };
     within(patience, answer).await.unwrap_or_else(|silence| {
         // It may have been sent, and it may be done yet.
-        Err(LockError::Redis(RedisError::unknown(silence)))
+        Err(LockError::Redis(LinkError::unknown(silence)))
     })
 }
 
 /// After `misses` in a row: two that are in each other's way must not go on in step.
 pub(super) async fn pause_at_random(longest: Duration, misses: u32, deadline: Option<Instant>) {
-    let pause = rand::rng().random_range(Duration::ZERO..=longest * misses.min(8));
+    let pause = random_part(longest * misses.min(8));
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     sleep(left.map_or(pause, |left| pause.min(left))).await;
+}
+
+/// Some part of it, up to all: the standard library's hasher has another key each time.
+pub(super) fn random_part(longest: Duration) -> Duration {
+    longest.mul_f64(RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64)
 }
 
 /// Guards held as one, which lasts as long as `needed` of them do.
@@ -114,8 +119,8 @@ impl LockGroup {
         self.guards.iter().map(|(_, guard)| guard)
     }
 
-    pub(super) fn lost(&self) -> &CancellationToken {
-        &self.lost
+    pub(super) fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.lost.clone().cancelled_owned()
     }
 
     pub(super) fn validity(&self) -> Duration {
@@ -151,7 +156,7 @@ async fn until_lost(mut leases: Vec<(usize, Validity)>, needed: usize, drift: Du
         if left.is_zero() {
             return;
         }
-        let lost = leases.iter().map(|(_, lease)| Box::pin(lease.lost().cancelled()));
+        let lost = leases.iter().map(|(_, lease)| Box::pin(lease.lost()));
         let place = tokio::select! {
             ((), place, _) = select_all(lost) => place,
             // Renewed meanwhile, or over.

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::claim::Claim;
 use super::cleanup::CleanupItem;
 use super::error::LockError;
+use super::metric::count;
 use super::options::Lease;
 use super::owner::Owner;
 use super::scripts;
 use super::shared::LockShared;
-use super::watchdog::{Validity, Watchdog};
-use crate::metric;
+use super::validity::Validity;
+use super::watchdog::Watchdog;
 
 /// One hold of a lock. [`Guard::release`] gives it back; dropping the guard (in a panic,
 /// too) gives it back in the background.
@@ -38,7 +38,7 @@ impl Guard {
         sent_at: Instant,
     ) -> Self {
         tracing::trace!(name = claim.name, "lock acquired");
-        metrics::counter!(metric::ACQUIRED).increment(1);
+        count!(ACQUIRED, 1);
         let owner = claim.owner.clone();
         let max_hold = shared.options.max_hold;
         let watchdog = shared.watchdogs.watch(Arc::clone(&claim), lease, max_hold, sent_at);
@@ -77,8 +77,9 @@ impl Guard {
         self.validity().is_zero()
     }
 
-    /// Is cancelled when the lease is lost while the guard lives: expired, deleted,
-    /// taken by somebody else, or not renewable until the deadline.
+    /// Is done when the lease is lost while the guard lives: expired, deleted,
+    /// taken by somebody else, or not renewable until the deadline. It borrows nothing. Cancellation-safe: it
+    /// only waits.
     ///
     /// ```no_run
     /// # async fn work() {}
@@ -86,13 +87,12 @@ impl Guard {
     /// let guard = locks.lock("invoice:7").acquire().await?;
     /// tokio::select! {
     ///     () = work() => guard.release().await?,
-    ///     () = guard.lost().cancelled() => eprintln!("lost after all: the work was stopped"),
+    ///     () = guard.lost() => eprintln!("lost after all: the work was stopped"),
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
-    pub fn lost(&self) -> &CancellationToken {
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
         self.lease_validity().lost()
     }
 
@@ -147,9 +147,9 @@ impl Guard {
         // Armed: this future, too, may be dropped half-way.
         let job = Some(CleanupItem::release(Arc::clone(&claim)));
         let mut armed = ArmedRelease { shared: &self.shared, job };
-        let answer = match &self.shared.calls {
+        let answer = match self.shared.pipeline() {
             Some(calls) => calls.release(&claim, self.shared.under_way.token()).await,
-            // Boxed: the rarer way, which every release would carry.
+            // Boxed: every release would be as large.
             None => Box::pin(scripts::release(&self.shared.redis, &claim, false)).await,
         };
         // What may succeed a little later stays armed.

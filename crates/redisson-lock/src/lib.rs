@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![doc = include_str!("../FAILURES.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 // In reading order. One try and its release: handle, acquire_target, acquire, calls, scripts, guard, cleanup, watchdog.
@@ -7,6 +8,9 @@
 mod acquire;
 mod acquire_alone;
 mod acquire_target;
+#[cfg(feature = "blocking")]
+#[cfg_attr(docsrs, doc(cfg(feature = "blocking")))]
+pub mod blocking;
 mod calls;
 mod channels;
 mod claim;
@@ -15,9 +19,11 @@ mod cleanup;
 #[cfg_attr(docsrs, doc(cfg(feature = "cli")))]
 pub mod cli;
 mod client;
-pub mod connection;
 mod error;
 mod fair_place;
+#[cfg(feature = "fake")]
+#[cfg_attr(docsrs, doc(cfg(feature = "fake")))]
+pub mod fake;
 mod group;
 mod guard;
 mod handle;
@@ -27,13 +33,14 @@ mod multi;
 mod options;
 mod outage_clock;
 mod owner;
+mod reconnect;
 mod redisson_names;
 mod redlock;
-mod script_claim;
+mod renewals;
 mod scripts;
 mod shared;
 mod survey;
-pub mod timeout;
+mod validity;
 mod wait;
 mod waiters;
 mod watchdog;
@@ -43,10 +50,13 @@ pub use error::LockError;
 pub use guard::Guard;
 pub use handle::Lock;
 pub use multi::{MultiGuard, MultiLock};
-pub use options::{Acknowledged, Lease, LockOptions, LockState};
+pub use options::{Lease, LockOptions, LockState};
 pub use owner::Owner;
+/// The connections that the locks go over.
+pub use redis_link as connection;
 pub use redlock::{QuorumGuard, QuorumLock, RedLock, RedLockOptions};
 pub use survey::Survey;
-// For programs that run the scripts themselves: the laboratory plays them, `ceiling` times one.
+// For `ceiling`, which times the script alone.
+#[cfg(feature = "__scripts")]
 #[doc(hidden)]
-pub use {script_claim::ScriptClaim, scripts::ACQUIRE_LUA};
+pub use scripts::ACQUIRE_LUA;

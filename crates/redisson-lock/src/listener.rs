@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::channels::Channels;
-use crate::connection::{Redis, RedisError, Shard, Subscriber, SubscriberSink, SubscriberStream};
-use crate::timeout::within;
+use redis_link::timeout::within;
+use redis_link::{LinkError, Redis, Shard, Subscriber, SubscriberSink, SubscriberStream};
 
 /// A connection that brings nothing is asked whether it lives.
 const PING_EVERY: Duration = Duration::from_secs(3);
@@ -97,13 +97,13 @@ impl Listeners {
     }
 
     /// Listens on one connection until it is lost.
-    async fn serve(&self, shard: &Shard, connection: Subscriber) -> RedisError {
+    async fn serve(&self, shard: &Shard, connection: Subscriber) -> LinkError {
         let (sink, stream) = connection.split();
         self.channels.subscribe_all(shard);
         tokio::select! {
             problem = self.follow(shard, sink) => problem,
             () = self.hear(stream) => {
-                RedisError::from(redis::RedisError::from(std::io::Error::from(
+                LinkError::from(redis::RedisError::from(std::io::Error::from(
                     std::io::ErrorKind::ConnectionReset,
                 )))
             }
@@ -117,7 +117,7 @@ impl Listeners {
     }
 
     /// Keeps a subscription for each queue, and the connection known to live.
-    async fn follow(&self, shard: &Shard, mut sink: SubscriberSink) -> RedisError {
+    async fn follow(&self, shard: &Shard, mut sink: SubscriberSink) -> LinkError {
         let changed = self.channels.changed(shard);
         let mut subscribed = HashSet::new();
         loop {
@@ -144,11 +144,9 @@ impl Listeners {
     }
 }
 
-async fn confirmed(
-    command: impl Future<Output = redis::RedisResult<()>>,
-) -> Result<(), RedisError> {
+async fn confirmed(command: impl Future<Output = redis::RedisResult<()>>) -> Result<(), LinkError> {
     match within(ANSWER_TIMEOUT, command).await {
         Ok(answer) => Ok(answer?),
-        Err(silence) => Err(RedisError::unknown(silence)),
+        Err(silence) => Err(LinkError::unknown(silence)),
     }
 }

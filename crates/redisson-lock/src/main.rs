@@ -21,7 +21,11 @@ async fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     cli::run(command, "redisson-lock").await.unwrap_or_else(|error| {
-        eprintln!("redisson-lock: {error:#}");
+        // Many a text has that of its cause in it already.
+        let line = error.chain().map(ToString::to_string).reduce(|told, cause| {
+            if told.contains(&cause) { told } else { format!("{told}: {cause}") }
+        });
+        eprintln!("redisson-lock: {}", line.unwrap_or_default());
         ExitCode::from(if error.is::<Unusable>() { 2 } else { 1 })
     })
 }

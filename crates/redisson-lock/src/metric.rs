@@ -1,6 +1,4 @@
-//! The names of the metrics that the lock counts through the `metrics` facade.
-
-use metrics::{Unit, describe_counter, describe_histogram};
+//! The names of the metrics that the lock counts through the `metrics` facade, with the feature `metrics`.
 
 /// Locks acquired.
 pub const ACQUIRED: &str = "redisson_lock_acquired_total";
@@ -17,8 +15,29 @@ pub const CLEANED_UP: &str = "redisson_lock_cleaned_up_total";
 /// Locks left to their leases.
 pub const CLEANUP_SKIPPED: &str = "redisson_lock_cleanup_skipped_total";
 
+/// Counts, where anybody can read it.
+macro_rules! count {
+    ($name:ident, $by:expr) => {{
+        #[cfg(feature = "metrics")]
+        metrics::counter!(crate::metric::$name).increment($by);
+        #[cfg(not(feature = "metrics"))]
+        let _ = $by;
+    }};
+}
+pub(super) use count;
+
+pub(super) fn waited(time: std::time::Duration) {
+    #[cfg(feature = "metrics")]
+    metrics::histogram!(WAIT_SECONDS).record(time.as_secs_f64());
+    #[cfg(not(feature = "metrics"))]
+    let _ = time;
+}
+
 /// Tells the recorder of the process what each of them counts.
+#[cfg(feature = "metrics")]
+#[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub fn describe() {
+    use metrics::{Unit, describe_counter, describe_histogram};
     describe_counter!(ACQUIRED, "Locks acquired.");
     describe_counter!(CONTENDED, "Waits for a lock that another owner held.");
     describe_histogram!(WAIT_SECONDS, Unit::Seconds, "Waits for locks, in vain or not.");

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::error::LockError;
 use super::group::{LockGroup, Tries, give_back, pause_at_random, try_all};
@@ -193,10 +192,9 @@ impl MultiGuard {
         self.validity().is_zero()
     }
 
-    /// Is cancelled as soon as one of them is lost. The others are held on to until this
-    /// guard ends.
-    #[must_use]
-    pub fn lost(&self) -> &CancellationToken {
+    /// Is done as soon as one of them is lost. The others are held on to until this guard ends.
+    /// Cancellation-safe: it only waits.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
         self.guards.lost()
     }
 

@@ -24,6 +24,7 @@ impl Lease {
 
 /// Settings of a [`LockClient`](super::LockClient).
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct LockOptions {
     /// The lease of a lock that names none. 30 s, renewed, by default.
     pub lease: Lease,
@@ -54,17 +55,37 @@ impl Default for LockOptions {
     }
 }
 
+/// One method for each setting, with its name. The settings may become more.
+macro_rules! setters {
+    ($options:ident: $($field:ident: $type:ty),+) => {
+        impl $options {
+            $(
+                #[doc = concat!("With this [`", stringify!($options), "::", stringify!($field), "`].")]
+                #[must_use]
+                pub const fn $field(mut self, $field: $type) -> Self {
+                    self.$field = $field;
+                    self
+                }
+            )+
+        }
+    };
+}
+pub(super) use setters;
+
+setters!(LockOptions: lease: Lease, max_hold: Option<Duration>, outage_patience: Duration, fair: bool, max_waiters: usize);
+
 /// How many replicas must have a grant before it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Acknowledged {
+pub(super) struct Acknowledged {
     /// How many replicas.
-    pub replicas: usize,
+    pub(super) replicas: usize,
     /// How long to wait for them.
-    pub within: Duration,
+    pub(super) within: Duration,
 }
 
 /// The state of a held lock, as it stands in Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LockState {
     /// `<client uuid>:<number>`, of this program or another one.
     pub owner: String,

@@ -2,27 +2,26 @@
 
 use std::time::Duration;
 
-use rand::RngExt;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::client::LockClient;
 use super::error::LockError;
-use super::group::{LockGroup, Tries, give_back, pause_at_random, try_all};
+use super::group::{LockGroup, Tries, give_back, pause_at_random, random_part, try_all};
 use super::guard::Guard;
 use super::handle::Lock;
-use super::options::Lease;
+use super::options::{Lease, setters};
 
 /// The longest pause after a first miss that was granted something; it grows with each
 /// further one.
 const PAUSE: Duration = Duration::from_millis(25);
 /// The same while too few nodes answer.
 const OUTAGE_PAUSE: Duration = Duration::from_millis(100);
-/// The longest wait for one node, in milliseconds; see [`QuorumLock::wait_for`].
-const ONE_NODE_MS: std::ops::RangeInclusive<u64> = 2_000..=3_000;
+/// The longest wait for one node, and up to a half more; see [`QuorumLock::wait_for`].
+const ONE_NODE: Duration = Duration::from_secs(2);
 
 /// Settings of a [`RedLock`].
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct RedLockOptions {
     /// The lease of a lock that names none. 30 s, renewed, by default.
     pub lease: Lease,
@@ -36,6 +35,8 @@ pub struct RedLockOptions {
     /// (It replaces the patience of the nodes' clients.)
     pub outage_patience: Duration,
 }
+
+setters!(RedLockOptions: lease: Lease, node_timeout: Duration, drift: Option<Duration>, outage_patience: Duration);
 
 impl Default for RedLockOptions {
     fn default() -> Self {
@@ -214,7 +215,7 @@ impl QuorumLock {
         node: usize,
         deadline: Option<Instant>,
     ) -> Result<Option<(usize, Guard)>, LockError> {
-        let longest = Duration::from_millis(rand::rng().random_range(ONE_NODE_MS));
+        let longest = ONE_NODE + random_part(ONE_NODE / 2);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let limit = left.map_or(longest, |left| left.min(longest));
         match self.nodes[node].acquire_within(limit).await {
@@ -326,9 +327,9 @@ impl QuorumGuard {
         self.validity().is_zero()
     }
 
-    /// Is cancelled when fewer than a majority of the nodes hold the lock, or may hold it.
-    #[must_use]
-    pub fn lost(&self) -> &CancellationToken {
+    /// Is done when fewer than a majority of the nodes hold the lock, or may hold it. Cancellation-safe: it
+    /// only waits.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
         self.guards.lost()
     }
 

@@ -3,18 +3,18 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use redis::{FromRedisValue, Script, Value};
+use redis::{FromRedisValue, Value};
 
 use super::claim::{Admission, Claim};
 use super::error::LockError;
 use super::options::{Acknowledged, LockState};
 use super::redisson_names::{channel, in_slot};
-use crate::connection::{Redis, RedisError, ScriptCall};
+use redis_link::{LinkError, LuaScript, Redis, ScriptCall};
 
 macro_rules! script {
     ($name:ident, $file:literal) => {
-        static $name: LazyLock<Script> =
-            LazyLock::new(|| Script::new(include_str!(concat!("../lua/", $file))));
+        static $name: LazyLock<LuaScript> =
+            LazyLock::new(|| LuaScript::new(include_str!(concat!("../lua/", $file))));
     };
 }
 script!(ACQUIRE, "acquire.lua");
@@ -27,8 +27,8 @@ script!(FORGET_TOKEN, "forget_token.lua");
 /// The script of a fair lock: its queue, the plain script as a function, and what is done with both.
 macro_rules! fair_script {
     ($name:ident, $plain:literal, $own:literal) => {
-        static $name: LazyLock<Script> = LazyLock::new(|| {
-            Script::new(concat!(
+        static $name: LazyLock<LuaScript> = LazyLock::new(|| {
+            LuaScript::new(concat!(
                 include_str!("../lua/fair_queue.lua"),
                 "\nlocal function plain()\n",
                 include_str!(concat!("../lua/", $plain)),
@@ -44,6 +44,7 @@ fair_script!(FAIR_RELEASE, "release.lua", "fair_release.lua");
 fair_script!(FORCE_RELEASE, "force_release.lua", "fair_release.lua");
 
 /// The script that takes a lock, for programs that measure how fast Redis runs it.
+#[cfg(feature = "__scripts")]
 pub const ACQUIRE_LUA: &str = include_str!("../lua/acquire.lua");
 
 /// How long the record of an owner's grants outlives their leases. A release is sent again
@@ -55,22 +56,27 @@ pub(super) const TOKEN_PREFIX: &str = "redisson_lock_token:";
 
 impl Claim {
     /// `plain`, or for a fair lock `fair`.
-    fn script(&self, plain: &'static Script, fair: &'static Script) -> &'static Script {
+    fn script(&self, plain: &'static LuaScript, fair: &'static LuaScript) -> &'static LuaScript {
         if matches!(self.admission, Admission::Plain) { plain } else { fair }
     }
 
-    /// The end of a call: for a fair lock its queue. `flag`: whether to join the queue, or to leave it.
-    fn end(&self, call: ScriptCall, flag: bool, sharded: bool) -> ScriptCall {
-        match self.admission {
-            Admission::Plain => call,
-            Admission::FairTry | Admission::FairWait(_) => {
+    /// The end of a call: the counter of a `fenced` one, and for a fair lock its queue. `flag`: whether to join
+    /// the queue, or to leave it.
+    fn end(&self, call: ScriptCall, fenced: bool, flag: bool, sharded: bool) -> ScriptCall {
+        let counter = fenced.then(|| in_slot(TOKEN_PREFIX, &self.name, None));
+        match (&self.admission, counter) {
+            (Admission::Plain, None) => call,
+            (Admission::Plain, Some(counter)) => call.key(counter),
+            // The place of its key is never empty: proxies want keys by fixed numbers.
+            (_, counter) => {
+                let call = call.key(counter.as_ref().unwrap_or(&self.name));
                 with_queue(call, &self.name, flag, sharded)
             }
         }
     }
 
     /// The keys of a call: the lock, and the record where there may be one.
-    fn keys(&self, script: &'static Script) -> ScriptCall {
+    fn keys(&self, script: &'static LuaScript) -> ScriptCall {
         let call = ScriptCall::new(script).key(&self.name);
         if self.owner.is_shared() {
             call.key(in_slot("redisson_unlock_latch:", &self.name, Some(&self.owner)))
@@ -119,13 +125,10 @@ pub(super) async fn acquire_acknowledged(
 
 /// The call that takes the lock of `claim`; `sharded`: in a cluster.
 pub(super) fn acquire_call(claim: &Claim, sharded: bool) -> ScriptCall {
-    let mut call = claim.keys(claim.script(&ACQUIRE, &FAIR_ACQUIRE));
-    if claim.fenced {
-        call = call.key(in_slot(TOKEN_PREFIX, &claim.name, None));
-    }
+    let call = claim.keys(claim.script(&ACQUIRE, &FAIR_ACQUIRE));
     let call = call.arg(claim.lease_ms()).arg(claim.owner.field()).arg(claim.grant);
     let call = call.arg(RECORD_MARGIN.as_millis());
-    claim.end(call, claim.waits_in_redis(), sharded)
+    claim.end(call, claim.fenced, claim.waits_in_redis(), sharded)
 }
 
 /// The queue of a fair lock, at the end of a call's keys and arguments.
@@ -160,7 +163,7 @@ pub(super) fn acquired(answer: Value, claim: &Claim) -> Result<AcquireAnswer, Lo
 /// A script answered what it has no way to answer. It is told as a defect, which is never tried again, and
 /// not by a panic: the number is from outside this process.
 fn absurd(what: &str, number: i64) -> LockError {
-    LockError::Redis(RedisError::defect(format!("a script of the lock answered {what} {number}")))
+    LockError::Redis(LinkError::defect(format!("a script of the lock answered {what} {number}")))
 }
 
 /// The answer of a script that says 1 for yes and 0 for no.
@@ -174,7 +177,7 @@ fn yes_or_no(answer: i64) -> Result<bool, LockError> {
 
 fn read<T: FromRedisValue>(answer: Value, name: &str) -> Result<T, LockError> {
     let read =
-        T::from_redis_value(answer).map_err(redis::RedisError::from).map_err(RedisError::from);
+        T::from_redis_value(answer).map_err(redis::RedisError::from).map_err(LinkError::from);
     read.map_err(|error| LockError::from_redis(error, name))
 }
 
@@ -201,7 +204,7 @@ pub(super) fn release_call(claim: &Claim, leaves: bool, sharded: bool) -> Script
     let call = call.arg(claim.lease_ms()).arg(claim.owner.field());
     let call = call.arg(channel(&claim.name, None)).arg(claim.grant).arg(u8::from(claim.recorded));
     let call = call.arg(RECORD_MARGIN.as_millis()).arg(claim.kept_ms());
-    claim.end(telling_shard(call, sharded), leaves, sharded)
+    claim.end(telling_shard(call, sharded), false, leaves, sharded)
 }
 
 /// Has a release in a cluster told as a sharded message, too (the last argument): Redisson 3.19 and
@@ -293,7 +296,8 @@ pub(super) async fn force_release(
     let sharded = !redis.is_one_server();
     let call = ScriptCall::new(&FORCE_RELEASE).key(name).arg(channel(name, None));
     let call = call.arg(holder.unwrap_or_default());
-    // The caller is no owner, so nobody leaves the queue.
+    // The caller is no owner: nobody leaves the queue, and there are neither grants nor a counter.
+    let call = call.key(name).key(name);
     let call = with_queue(telling_shard(call, sharded), name, false, sharded);
     let freed: Result<i64, _> = redis.invoke(&call).await;
     yes_or_no(freed.map_err(|error| LockError::from_redis(error, name))?)
@@ -345,7 +349,7 @@ mod tests {
         assert!(matches!(read(-1), Ok(None)));
         assert!(matches!(read(0), Ok(Some(0))));
         assert!(matches!(read(1), Ok(Some(1))));
-        assert!(matches!(read(-2), Err(LockError::Redis(RedisError::Defect(_)))));
+        assert!(matches!(read(-2), Err(LockError::Redis(LinkError::Defect(_)))));
         for (answer, told) in [(0, Some(false)), (1, Some(true)), (-1, None), (2, None)] {
             assert_eq!(yes_or_no(answer).ok(), told, "{answer}");
         }

@@ -10,7 +10,7 @@ use super::outage_clock::OutageClock;
 use super::owner::Owners;
 use super::waiters::Waiters;
 use super::watchdog::Watchdogs;
-use crate::connection::Redis;
+use redis_link::Redis;
 
 #[derive(Debug)]
 pub(super) struct LockShared {
@@ -52,6 +52,15 @@ impl LockShared {
             outage_clock: OutageClock::default(),
             under_way: TaskTracker::new(),
         }
+    }
+}
+
+impl LockShared {
+    /// What takes this call to Redis together with others, if there are any: for a call that is alone under way it
+    /// would be a detour through another task.
+    pub(super) fn pipeline(&self) -> Option<&Calls> {
+        let is_alone = self.under_way.len() <= 1;
+        self.calls.as_ref().filter(|_| !is_alone && !self.watchdogs.have_ended())
     }
 }
 

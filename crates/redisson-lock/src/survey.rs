@@ -11,7 +11,7 @@ use super::client::LockClient;
 use super::error::LockError;
 use super::options::LockState;
 use super::scripts::{self, TOKEN_PREFIX};
-use crate::connection::{Redis, SCAN_STEP, ScanCursor};
+use redis_link::{Redis, SCAN_STEP, ScanCursor};
 
 /// Keys that are looked at, at most.
 const MAX_SCANNED: usize = 1_000_000;
@@ -41,12 +41,14 @@ impl LockClient {
     ) -> Result<Survey<LockState>, LockError> {
         let look = |name: String| async move {
             match scripts::inspect(self.redis(), &name).await {
-                Ok(Some(state)) if has_a_uuid(&state.owner) => Ok(Some((name, state))),
+                Ok(Some(state)) if has_a_uuid(&state.owner) => {
+                    Ok(Some((self.without_prefix(&name), state)))
+                }
                 Ok(_) | Err(LockError::NotALock { .. }) => Ok(None),
                 Err(error) => Err(error),
             }
         };
-        survey(self.redis(), &[pattern.to_owned()], "hash", limit, look).await
+        survey(self.redis(), &[self.matching(pattern)], "hash", limit, look).await
     }
 
     /// The names whose fencing counter matches `pattern`, and for how long nobody has used each:
@@ -64,8 +66,10 @@ impl LockClient {
             let idle = self.redis().query(question.arg("IDLETIME").arg(&key)).await;
             let idle: Option<u64> = idle.map_err(|error| LockError::from_redis(error, &key))?;
             let name = key.strip_prefix(TOKEN_PREFIX).map(without_braces);
-            Ok(name.zip(idle).map(|(name, idle)| (name.to_owned(), Duration::from_secs(idle))))
+            let named = |(name, idle)| (self.without_prefix(name), Duration::from_secs(idle));
+            Ok(name.zip(idle).map(named))
         };
+        let pattern = self.matching(pattern);
         // Around a name that has braces of its own there are none.
         let patterns = [format!("{TOKEN_PREFIX}{{{pattern}}}"), format!("{TOKEN_PREFIX}{pattern}")];
         survey(self.redis(), &patterns, "string", limit, look).await
@@ -86,7 +90,7 @@ impl LockClient {
         name: &str,
         idle: Duration,
     ) -> Result<bool, LockError> {
-        scripts::forget_token(self.redis(), name, idle).await
+        scripts::forget_token(self.redis(), &self.in_redis(name.to_owned()), idle).await
     }
 }
 

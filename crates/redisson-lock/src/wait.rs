@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
+use tracing::Instrument;
 
 use super::acquire::try_once;
 use super::acquire_target::{AcquireTarget, TryResult};
@@ -10,9 +11,9 @@ use super::claim::Admission;
 use super::error::LockError;
 use super::fair_place::FairPlace;
 use super::guard::Guard;
+use super::metric::{self, count};
 use super::owner::Owner;
 use super::waiters::{First, Woken};
-use crate::metric;
 
 /// Between two tries while Redis cannot be reached.
 const OUTAGE_PAUSE: Duration = Duration::from_millis(100);
@@ -29,8 +30,15 @@ pub(super) async fn wait(lock: &AcquireTarget) -> Result<Guard, LockError> {
 ///
 /// No try is cut short by the deadline: one that was sent is answered, or cleaned up after as unknown.
 /// Dropping the future is safe at any point.
-#[tracing::instrument(level = "debug", name = "wait_for_lock", skip_all, fields(name = lock.name))]
 pub(super) async fn wait_until(
+    lock: &AcquireTarget,
+    deadline: Option<Instant>,
+) -> Result<Option<Guard>, LockError> {
+    let span = tracing::debug_span!("wait_for_lock", name = lock.name);
+    waited_for(lock, deadline).instrument(span).await
+}
+
+async fn waited_for(
     lock: &AcquireTarget,
     deadline: Option<Instant>,
 ) -> Result<Option<Guard>, LockError> {
@@ -39,13 +47,13 @@ pub(super) async fn wait_until(
     if let Step::Done(done) = wait.step(None).await? {
         return Ok(done);
     }
-    metrics::counter!(metric::CONTENDED).increment(1);
+    count!(CONTENDED, 1);
     let waited = tokio::select! {
         biased;
         waited = wait.in_queue() => waited,
         () = lock.shared.stop.cancelled() => Err(LockError::ShutDown),
     };
-    metrics::histogram!(metric::WAIT_SECONDS).record(begun.elapsed().as_secs_f64());
+    metric::waited(begun.elapsed());
     if let (Ok(None), Some(place)) = (&waited, wait.place.take()) {
         // Before the caller hears of it: its next try must not find its own place in the way.
         place.leave().await;

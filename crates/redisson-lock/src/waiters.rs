@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::channels::{Channel, Channels};
 use super::listener::Listeners;
 use super::owner::Owner;
-use crate::connection::Redis;
+use redis_link::Redis;
 
 /// The longest sleep of the first waiter. A message, a lost connection and the end of the lease wake it
 /// earlier; this is for what these do not cover.

@@ -93,6 +93,33 @@ async fn one_waits_for_the_other_or_says_that_it_is_held() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_takes_the_lock_it_runs_under_is_told_so_and_waits_for_no_longer_than_it_says()
+ {
+    let world = World::new().await;
+    let (program, name) = (on(&world), world.lock_name());
+    let other = format!("{name}:other");
+    let own = program.command(&["lock"]).as_std().get_program().display().to_string();
+    for (inner, wait, status) in [(&name, "", 2), (&name, "--wait 10ms", 75), (&other, "", 0)] {
+        let script = format!("{own} lock run {inner} {wait} -- true");
+        let ran = program.run(&["lock", "run", &name, "--", "sh", "-c", &script]).await;
+        let words = ["", "runs under a lock"][usize::from(status == 2)];
+        assert!(ran.status == status && ran.stderr.contains(words), "{ran:?}");
+        assert!(!world.exists(&name).await);
+    }
+}
+
+#[tokio::test]
+async fn the_command_needs_no_dashes_before_it_and_keeps_its_own_options() {
+    let world = World::new().await;
+    let (program, name) = (on(&world), world.lock_name());
+    for dashes in [&[][..], &["--"]] {
+        let run =
+            [&["lock", "run", &name, "--wait", "1s"], dashes, &["echo", "--wait", "-n", "in"]];
+        assert_eq!(program.says(&run.concat()).await, "--wait -n in\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_is_interrupted_ends_as_a_signal_ends_it() {
     let world = World::new().await;
     let (program, name) = (on(&world), world.lock_name());
@@ -231,7 +258,7 @@ async fn what_cannot_be_a_lock_is_refused() {
         (&["run", "n", "--lease", "soon", "--", "true"], 2, "--lease"),
         (&["run", "n", "--wait=-1s", "--", "true"], 2, "--wait"),
         (&["run", "n"], 2, "COMMAND"),
-        (&["run", "n", "true"], 2, "unexpected argument 'true'"),
+        (&["run", "n", "--wiat", "1s", "true"], 2, "unexpected argument '--wiat'"),
         (&["inspect", ""], 2, "1 to 512 bytes"),
     ];
     for (arguments, status, words) in wrong {

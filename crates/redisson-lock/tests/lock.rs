@@ -19,7 +19,7 @@ impl World {
     }
 
     pub fn lock_client(&self, lease: Lease) -> LockClient {
-        self.locks(LockOptions { lease, ..LockOptions::default() })
+        self.locks(LockOptions::default().lease(lease))
     }
 
     pub async fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
@@ -154,7 +154,7 @@ async fn a_short_lease_within_a_long_one_never_shortens_it() {
         .await
         .unwrap()
         .unwrap();
-    must("the inner lease ends", inner.lost().cancelled()).await;
+    must("the inner lease ends", inner.lost()).await;
     assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("2"));
     inner.release().await.unwrap();
     outer.release().await.unwrap();

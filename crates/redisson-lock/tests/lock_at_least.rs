@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use faults::{Fault, Proxy};
 use futures_util::StreamExt;
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use redisson_lock::{Lease, LockClient, LockError, LockOptions};
 use testkit::program::Program;
 use testkit::redis_nodes::Cluster;
@@ -106,7 +106,7 @@ async fn a_release_that_is_sent_again_keeps_no_longer() {
         let proxy = Proxy::start(&world.redis_url).await.unwrap();
         let redis = Redis::new(proxy.url()).unwrap();
         let lease = Lease::Renewed(LONG);
-        let locks = LockClient::new(redis, LockOptions { lease, ..LockOptions::default() });
+        let locks = LockClient::new(redis, LockOptions::default().lease(lease));
         let name = format!("{}:{fault:?}", world.lock_name());
         // Both scripts are known afterwards: a call is one request.
         locks.lock(&name).try_acquire().await.unwrap().unwrap().release().await.unwrap();

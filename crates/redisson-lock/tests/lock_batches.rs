@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use redisson_lock::{LockClient, LockError, LockOptions};
 
 use crate::world::World;

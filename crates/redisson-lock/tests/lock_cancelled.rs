@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use redisson_lock::{Lease, LockClient, LockOptions};
 use tokio::task::{JoinSet, yield_now};
 
@@ -36,10 +36,7 @@ async fn an_acquire_dropped_at_any_await_point_leaves_no_lock() {
             if connected {
                 redis.ping().await.unwrap();
             }
-            let locks = LockClient::new(
-                redis,
-                LockOptions { lease: Lease::Renewed(LONG), ..LockOptions::default() },
-            );
+            let locks = LockClient::new(redis, LockOptions::default().lease(Lease::Renewed(LONG)));
             let name = format!("{}:{connected}:{polls}", world.lock_name());
             let ended = poll_and_drop(polls, locks.lock(&name).try_acquire()).await;
             locks.shutdown().await;
@@ -108,10 +105,7 @@ async fn a_second_acquire_dropped_at_any_await_point_leaves_the_first_hold_alone
             if connected {
                 redis.ping().await.unwrap();
             }
-            let second = LockClient::new(
-                redis,
-                LockOptions { lease: Lease::Renewed(LONG), ..LockOptions::default() },
-            );
+            let second = LockClient::new(redis, LockOptions::default().lease(Lease::Renewed(LONG)));
             poll_and_drop(polls, second.lock(&name).owned_by(&owner).try_acquire()).await;
             second.shutdown().await;
             let holds = world.holds(&name, owner.field()).await;

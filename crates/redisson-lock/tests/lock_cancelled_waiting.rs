@@ -3,7 +3,7 @@
 
 use std::task::Poll;
 
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use redisson_lock::{Lease, Lock, LockClient, LockOptions, Owner};
 use tokio::task::{JoinSet, yield_now};
 
@@ -75,7 +75,7 @@ fn client(world: &World) -> LockClient {
     // A handle of its own, for the await points of connecting.
     let redis = Redis::new(&world.redis_url).unwrap();
     let lease = Lease::Renewed(LONG);
-    LockClient::new(redis, LockOptions { lease, ..LockOptions::default() })
+    LockClient::new(redis, LockOptions::default().lease(lease))
 }
 
 /// Without a sleep: the clock may stand still.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use faults::{Fault, Proxy};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use redisson_lock::{
     Guard, Lease, Lock, LockClient, LockError, LockOptions, MultiLock, RedLock, RedLockOptions,
 };
@@ -151,7 +151,7 @@ async fn many_who_come_again_and_again_are_inside_one_at_a_time() {
     let mut tasks = JoinSet::new();
     let mut clients = Vec::new();
     for _ in 0..3 {
-        let options = LockOptions { fair: true, ..LockOptions::default() };
+        let options = LockOptions::default().fair(true);
         let locks = world.locks(options);
         for _ in 0..4 {
             let (lock, counter) = (locks.lock(&name), Arc::clone(&counter));
@@ -418,7 +418,7 @@ async fn plain_and_fair_keep_each_other_out_and_several_at_once_are_refused() {
 
     let several = MultiLock::new(vec![locks.lock("a"), fair(&locks, "b")]);
     assert!(matches!(several, Err(LockError::FairTogether)));
-    let node = world.locks(LockOptions { fair: true, ..LockOptions::default() });
+    let node = world.locks(LockOptions::default().fair(true));
     let nodes = RedLock::new(vec![node], RedLockOptions::default());
     assert!(matches!(nodes, Err(LockError::FairTogether)));
 }

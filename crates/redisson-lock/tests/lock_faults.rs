@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use faults::{Fault, Proxy};
+use futures_util::FutureExt;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use private_stores::{Home, Plan, Server, Servers};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use redisson_lock::{Guard, Lease, LockClient, LockError, LockOptions};
 
 use crate::lock::LONG;
@@ -34,14 +35,14 @@ async fn a_lease_is_renewed_past_its_end_and_no_longer_after_the_release() {
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(SHORT)));
     let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
     renewed(&world, &name, 5).await;
-    assert!(!guard.lost().is_cancelled());
-    let (field, lost) = (guard.owner().field().to_owned(), guard.lost().clone());
+    assert!(guard.lost().now_or_never().is_none());
+    let (field, lost) = (guard.owner().field().to_owned(), guard.lost());
     guard.release().await.unwrap();
     // A watchdog that outlived the release would keep this alive.
     world.ask::<()>(&["HSET", &name, &field, "1"]).await;
     world.ask::<()>(&["PEXPIRE", &name, "1200"]).await;
     eventually("the lease ended", async || !world.exists(&name).await).await;
-    assert!(!lost.is_cancelled(), "a released lock is not a lost one");
+    assert!(lost.now_or_never().is_none(), "a released lock is not a lost one");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +58,7 @@ async fn a_fixed_lease_is_never_renewed_and_announces_its_end() {
         .await
         .unwrap()
         .unwrap();
-    must("the end is announced", guard.lost().cancelled()).await;
+    must("the end is announced", guard.lost()).await;
     eventually("Redis let go", async || !world.exists(&name).await).await;
     assert!(matches!(guard.release().await, Err(LockError::NotHeld(_))));
 }
@@ -68,7 +69,7 @@ async fn a_lock_that_vanished_or_was_taken_over_is_announced_and_not_made_again(
     let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(SHORT)));
     let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
     world.ask::<()>(&["DEL", &name]).await;
-    must("the loss is announced", guard.lost().cancelled()).await;
+    must("the loss is announced", guard.lost()).await;
     assert!(!world.exists(&name).await, "a renewal never creates");
     assert!(matches!(guard.release().await, Err(LockError::NotHeld(_))));
 
@@ -76,7 +77,7 @@ async fn a_lock_that_vanished_or_was_taken_over_is_announced_and_not_made_again(
     world.ask::<()>(&["DEL", &name]).await;
     world.ask::<()>(&["HSET", &name, "somebody:1", "1"]).await;
     world.ask::<()>(&["PEXPIRE", &name, "1000000"]).await;
-    must("the loss is announced", guard.lost().cancelled()).await;
+    must("the loss is announced", guard.lost()).await;
     drop(guard);
     locks.shutdown().await;
     assert_eq!(world.holds(&name, "somebody:1").await.as_deref(), Some("1"));
@@ -101,7 +102,7 @@ async fn a_lost_guard_does_not_give_back_what_its_owner_took_later() {
             .await
             .unwrap()
             .unwrap();
-        must("the lease ends", lost.lost().cancelled()).await;
+        must("the lease ends", lost.lost()).await;
         eventually("Redis let go", async || !world.exists(&name).await).await;
         let anew = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
         if drops {
@@ -132,8 +133,8 @@ async fn a_watchdog_does_not_take_a_later_grant_of_its_owner_for_its_own() {
         let owner = lost.owner().clone();
         world.ask::<()>(&["DEL", &name]).await;
         let anew = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
-        must("the loss is announced", lost.lost().cancelled()).await;
-        assert!(!anew.lost().is_cancelled());
+        must("the loss is announced", lost.lost()).await;
+        assert!(anew.lost().now_or_never().is_none());
         drop(lost);
         locks.shutdown().await;
         assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("1"));
@@ -149,10 +150,8 @@ async fn a_holder_cut_off_from_redis_learns_it_by_the_deadline() {
         let proxy = Proxy::start(&world.redis_url).await.unwrap();
         let name = format!("{}:{fault:?}", world.lock_name());
         let lease = Lease::Fixed(SHORT);
-        let locks = LockClient::new(
-            Redis::new(proxy.url()).unwrap(),
-            LockOptions { lease, ..LockOptions::default() },
-        );
+        let locks =
+            LockClient::new(Redis::new(proxy.url()).unwrap(), LockOptions::default().lease(lease));
         let renewed = Lease::Renewed(SHORT);
         let guard = locks
             .lock(&name)
@@ -163,7 +162,7 @@ async fn a_holder_cut_off_from_redis_learns_it_by_the_deadline() {
             .unwrap()
             .unwrap();
         proxy.break_by(fault);
-        must("the loss is announced", guard.lost().cancelled()).await;
+        must("the loss is announced", guard.lost()).await;
         eventually("Redis let go", async || !world.exists(&name).await).await;
         drop(guard);
     }
@@ -197,7 +196,7 @@ async fn held_once_behind_a_proxy(fair: bool) -> Shared {
     let lease = Lease::Renewed(LONG);
     let locks = LockClient::new(
         Redis::new(proxy.url()).unwrap(),
-        LockOptions { lease, fair, ..LockOptions::default() },
+        LockOptions::default().lease(lease).fair(fair),
     );
     let name = world.lock_name();
     let outer = locks.lock(&name).owned_by(&locks.owner()).try_acquire().await.unwrap().unwrap();
@@ -267,7 +266,7 @@ async fn a_holder_learns_that_redis_sleeps_and_nothing_is_left_when_it_wakes() {
     let servers = private_redis().await;
     let redis = Redis::new(servers.redis_url().unwrap()).unwrap();
     let lease = Lease::Renewed(SHORT);
-    let locks = LockClient::new(redis.clone(), LockOptions { lease, ..LockOptions::default() });
+    let locks = LockClient::new(redis.clone(), LockOptions::default().lease(lease));
     let guard = locks.lock("held").try_acquire().await.unwrap().unwrap();
     let pid = Pid::from_raw(servers.pid(Server::Redis).unwrap().cast_signed());
     kill(pid, Signal::SIGSTOP).unwrap();
@@ -275,7 +274,7 @@ async fn a_holder_learns_that_redis_sleeps_and_nothing_is_left_when_it_wakes() {
     let long = Lease::Renewed(LONG);
     let unknown = locks.lock("asleep").owned_by(&locks.owner()).lease(long).try_acquire().await;
     assert!(unknown.as_ref().is_err_and(LockError::retry_may_help), "{unknown:?}");
-    must("the loss is announced", guard.lost().cancelled()).await;
+    must("the loss is announced", guard.lost()).await;
     kill(pid, Signal::SIGCONT).unwrap();
     drop(guard);
     locks.shutdown().await;
@@ -291,7 +290,7 @@ async fn a_restarted_redis_that_knows_no_script_serves_at_once() {
     let redis = Redis::new(servers.redis_url().unwrap()).unwrap();
     let locks = LockClient::new(
         redis.clone(),
-        LockOptions { lease: Lease::Renewed(Duration::from_secs(3)), ..LockOptions::default() },
+        LockOptions::default().lease(Lease::Renewed(Duration::from_secs(3))),
     );
     for _ in 0..2 {
         let held = locks.lock("held").try_acquire().await.unwrap().unwrap();
@@ -306,7 +305,7 @@ async fn a_restarted_redis_that_knows_no_script_serves_at_once() {
         // The old connection is found broken by whoever uses it first.
         eventually("Redis answers again", async || redis.ping().await.is_ok()).await;
         locks.lock("other").try_acquire().await.unwrap().unwrap().release().await.unwrap();
-        must("the loss is announced", held.lost().cancelled()).await;
+        must("the loss is announced", held.lost()).await;
         assert!(matches!(held.release().await, Err(LockError::NotHeld(_))));
     }
 }

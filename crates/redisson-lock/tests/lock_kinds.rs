@@ -30,7 +30,7 @@ async fn another_kind_of_thing_is_named_and_left_alone() {
     let world = World::new().await;
     let name = world.lock_name();
     let plain = world.lock_client(Lease::Renewed(LONG));
-    let fair = world.locks(LockOptions { fair: true, ..LockOptions::default() });
+    let fair = world.locks(LockOptions::default().fair(true));
     let program = Program::alone().with("REDIS_URL", &world.redis_url);
     for (words, looks_like) in kinds() {
         let mut command = vec![words[0].as_str(), name.as_str()];

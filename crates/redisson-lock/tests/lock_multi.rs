@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use redisson_lock::connection::Redis;
+use futures_util::FutureExt;
+use redis_link::Redis;
 use redisson_lock::{Lease, Lock, LockClient, LockError, LockOptions, MultiLock};
 use tokio::task::{JoinSet, yield_now};
 
@@ -112,9 +113,9 @@ async fn the_loss_of_one_is_the_loss_of_all_and_is_told() {
     let multi = MultiLock::new(names.iter().map(fenced).collect()).unwrap();
     let guard = multi.acquire().await.unwrap();
     assert!(guard.guards().all(|guard| guard.fence().is_some()));
-    assert!(!guard.lost().is_cancelled());
+    assert!(guard.lost().now_or_never().is_none());
     world.ask::<()>(&["DEL", &names[1]]).await;
-    must("the loss is told", guard.lost().cancelled()).await;
+    must("the loss is told", guard.lost()).await;
     assert!(guard.is_lost() && guard.validity().is_zero());
     assert_eq!(world.are_held(&names).await, [true, false, true], "nothing is made anew");
     let error = guard.release().await.unwrap_err();
@@ -129,8 +130,7 @@ async fn a_dead_node_is_named_and_the_others_are_free() {
     let world = World::new().await;
     let (names, locks) = (names(&world), world.lock_client(Lease::Renewed(LONG)));
     let mut node = Node::start(&[]).await;
-    let options =
-        LockOptions { outage_patience: Duration::from_millis(300), ..LockOptions::default() };
+    let options = LockOptions::default().outage_patience(Duration::from_millis(300));
     let elsewhere = LockClient::new(Redis::new(&node.url()).unwrap(), options);
     // The name is one of the others', and no duplicate: it is another Redis.
     let members: Vec<Lock> =

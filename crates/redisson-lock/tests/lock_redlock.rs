@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use redisson_lock::{Lease, LockClient, LockError, LockOptions, RedLock, RedLockOptions};
 use tokio::task::{JoinSet, yield_now};
 
@@ -35,7 +36,7 @@ pub struct Party {
 impl Party {
     pub fn new(nodes: &[Node], lease: Lease) -> Self {
         // A second, so that a busy machine does not make a node look dead.
-        Self::with(nodes, RedLockOptions { lease, node_timeout: SECOND, ..Default::default() })
+        Self::with(nodes, RedLockOptions::default().lease(lease).node_timeout(SECOND))
     }
 
     fn with(nodes: &[Node], options: RedLockOptions) -> Self {
@@ -102,7 +103,7 @@ async fn it_is_taken_renewed_and_given_back_while_a_minority_is_dead() {
             let living = &nodes[dead..];
             assert_eq!(are_held(living).await, vec![true; count - dead]);
             join_all(living.iter().map(|node| renewed(node, 2))).await;
-            assert!(!guard.is_lost() && !guard.lost().is_cancelled());
+            assert!(!guard.is_lost() && guard.lost().now_or_never().is_none());
             guard.release().await.unwrap();
             assert_eq!(are_held(living).await, vec![false; count - dead], "{count} nodes");
             for node in &mut nodes[..dead] {
@@ -124,7 +125,7 @@ async fn it_is_taken_renewed_and_given_back_while_a_minority_is_dead() {
 async fn without_a_majority_the_dead_nodes_are_named_and_the_living_are_free() {
     for (count, dead) in [(1, &[0][..]), (3, &[0, 2]), (4, &[1, 3]), (5, &[0, 1, 4])] {
         let mut nodes = start(count, &[]).await;
-        let options = RedLockOptions { outage_patience: SECOND / 4, ..Default::default() };
+        let options = RedLockOptions::default().outage_patience(SECOND / 4);
         let party = Party::with(&nodes, options);
         for node in dead {
             nodes[*node].kill();
@@ -266,9 +267,9 @@ async fn the_holder_is_told_when_the_majority_is_lost_and_no_node_gets_it_anew()
         renewed(node, 4).await;
     }
     assert_eq!(are_held(&nodes).await, [false, true, true]);
-    assert!(!guard.lost().is_cancelled() && !guard.is_lost());
+    assert!(guard.lost().now_or_never().is_none() && !guard.is_lost());
     nodes[1].command::<()>(&["DEL", NAME]).await;
-    must("the loss is told", guard.lost().cancelled()).await;
+    must("the loss is told", guard.lost()).await;
     assert!(guard.is_lost());
     let error = guard.release().await.unwrap_err();
     assert!(matches!(&error, LockError::NotHeld(name) if name == NAME), "{error}");
@@ -277,7 +278,7 @@ async fn the_holder_is_told_when_the_majority_is_lost_and_no_node_gets_it_anew()
     // By their silence, too.
     let guard = party.locks.lock(NAME).acquire().await.unwrap();
     nodes[1..].iter().for_each(Node::pause);
-    must("the loss is told", guard.lost().cancelled()).await;
+    must("the loss is told", guard.lost()).await;
     drop(guard);
     nodes[1..].iter().for_each(Node::resume);
     party.shutdown().await;
@@ -302,12 +303,12 @@ async fn the_validity_is_the_lease_less_the_drift_at_most() {
     guard.release().await.unwrap();
     // A fixed one is not renewed, and told of at its end.
     let guard = party.locks.lock(NAME).lease(Lease::Fixed(SECOND / 2)).acquire().await.unwrap();
-    must("the end is told", guard.lost().cancelled()).await;
+    must("the end is told", guard.lost()).await;
     assert!(guard.validity().is_zero());
     drop(guard);
     // A drift as long as the lease leaves nothing of it.
-    let options = RedLockOptions { drift: Some(LONG), ..Default::default() };
-    let drifting = Party::with(&nodes, RedLockOptions { lease: Lease::Fixed(LONG), ..options });
+    let options = RedLockOptions::default().drift(Some(LONG));
+    let drifting = Party::with(&nodes, options.lease(Lease::Fixed(LONG)));
     party.shutdown().await;
     let error = drifting.locks.lock(NAME).try_acquire().await.unwrap_err();
     assert!(matches!(error, LockError::TooLate), "{error}");

@@ -8,7 +8,7 @@ use faults::{Fault, Proxy};
 use futures_util::FutureExt;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use redisson_lock::{Guard, Lease, LockClient, LockError, LockOptions};
 use tokio::task::{JoinHandle, JoinSet, yield_now};
 
@@ -201,8 +201,7 @@ async fn waiters_survive_the_loss_of_every_connection() {
 async fn a_wait_fails_when_redis_stays_away_too_long() {
     let world = World::new().await;
     let proxy = Proxy::start(&world.redis_url).await.unwrap();
-    let options =
-        LockOptions { outage_patience: Duration::from_millis(300), ..LockOptions::default() };
+    let options = LockOptions::default().outage_patience(Duration::from_millis(300));
     let locks = LockClient::new(Redis::new(proxy.url()).unwrap(), options);
     proxy.break_by(Fault::Down);
     let refused = must("the wait fails", locks.lock("x").acquire()).await;
@@ -234,7 +233,7 @@ async fn a_shutdown_ends_every_wait_and_leaves_no_subscription() {
 async fn no_more_wait_than_may() {
     let world = World::new().await;
     let name = world.lock_name();
-    let locks = world.locks(LockOptions { max_waiters: 2, ..LockOptions::default() });
+    let locks = world.locks(LockOptions::default().max_waiters(2));
     let guard = locks.lock(&name).acquire().await.unwrap();
     let mut waiters = JoinSet::new();
     for _ in 0..2 {

@@ -97,7 +97,7 @@ async fn a_renewal_never_lengthens_a_foreign_lease() {
     // Somebody deletes it, and a foreign program takes it for a short while.
     world.ask::<()>(&["DEL", &name]).await;
     assert_eq!(world.foreign_acquire(&name, "700").await, None);
-    must("the loss is announced", guard.lost().cancelled()).await;
+    must("the loss is announced", guard.lost()).await;
     assert!(guard.is_lost());
     eventually("the foreign lease ended", async || !world.exists(&name).await).await;
     assert!(matches!(guard.release().await, Err(LockError::NotHeld(_))));
@@ -133,7 +133,7 @@ async fn force_release_frees_the_lock_wakes_the_next_and_tells_the_holder() {
     eventually("the waiter listens", async || world.listeners(&name).await == 1).await;
     assert!(lock.force_release().await.unwrap());
     let next = must("the waiter enters", waiter).await.unwrap().unwrap();
-    must("the holder is told", held.lost().cancelled()).await;
+    must("the holder is told", held.lost()).await;
     next.release().await.unwrap();
     assert!(!lock.is_locked().await.unwrap());
 }

@@ -1,6 +1,6 @@
 //! What a test of the lock stands on: the run's Redis, and names of its own.
 
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use redisson_lock::{LockClient, LockOptions};
 
 /// One test's own world.

@@ -1,7 +1,7 @@
 //! On what a run ran: without that nobody can repeat it, nor know whether it means anything. What is not found out is
 //! `None`: not every user may read every setting.
 
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use sqlx::PgExecutor;
 
 /// Processors that this program may use.

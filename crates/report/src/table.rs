@@ -10,6 +10,8 @@ pub struct Table {
     /// The columns of text, which begin at their left edge.
     text: Vec<usize>,
     rows: Vec<Vec<String>>,
+    /// Between two columns on a terminal.
+    space: usize,
 }
 
 impl Table {
@@ -17,10 +19,17 @@ impl Table {
     #[must_use]
     pub fn new(heads: &[&str], text: &[usize]) -> Self {
         let text = [&[0][..], text].concat();
-        Self { heads: heads.iter().map(ToString::to_string).collect(), text, rows: Vec::new() }
+        let heads = heads.iter().map(ToString::to_string).collect();
+        Self { heads, text, rows: Vec::new(), space: 2 }
     }
 
-    /// One more row.
+    /// With so much space between two columns on a terminal.
+    #[must_use]
+    pub fn spaced(self, space: usize) -> Self {
+        Self { space, ..self }
+    }
+
+    /// One more row; a single entry is a heading across all columns.
     pub fn add<T: Into<String>>(&mut self, row: impl IntoIterator<Item = T>) {
         self.rows.push(row.into_iter().map(Into::into).collect());
     }
@@ -32,16 +41,17 @@ impl Table {
         let rows: Vec<&Vec<String>> =
             has_heads.then_some(&self.heads).into_iter().chain(&self.rows).collect();
         let width = |column: usize| {
-            rows.iter().filter_map(|row| row.get(column)).map(|cell| measure_text_width(cell)).max()
+            let whole = rows.iter().filter(|row| row.len() == self.heads.len());
+            whole.filter_map(|row| row.get(column)).map(|cell| measure_text_width(cell)).max()
         };
         let widths: Vec<usize> =
             (0..self.heads.len()).map(|column| width(column).unwrap_or(0)).collect();
         let line = |row: &&Vec<String>| {
             let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-                let room = " ".repeat(width - measure_text_width(cell));
+                let room = " ".repeat(width.saturating_sub(measure_text_width(cell)));
                 if self.text.contains(&column) { cell.clone() + &room } else { room + cell }
             });
-            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+            cells.collect::<Vec<_>>().join(&" ".repeat(self.space)).trim_end().to_owned()
         };
         rows.iter().map(line).collect::<Vec<_>>().join("\n")
     }

@@ -24,12 +24,14 @@ use load::crowd_process;
 use load::rush::MAX_REQUESTS;
 use program::sibling::Sibling;
 use program::{FAILED, Interrupted, OutputFile, progress, say_beside};
+use redis_link::Redis;
+use report::machine;
 use seckill::cli::stores::{Stores, fresh_secret};
 use seckill::config::{ConfigError, MAX_BURST, StoreArgs};
 use seckill::http::tokens::Tokens;
 use seckill::model::SystemClock;
 use seckill::purchase::{DEFAULT_BURST, Strategy};
-use seckill::store::postgres::snapshot_within;
+use seckill::store::statements::snapshot_within;
 use seckill::store::users::NOBODYS_PHONE;
 use seckill::store::{Database, DatabaseSession};
 
@@ -332,21 +334,21 @@ async fn sell<'a>(
 }
 
 async fn versions(database: &Database, stores: &Stores) -> anyhow::Result<String> {
-    let settings =
-        sqlx::query_as("select current_setting('server_version'), current_setting('fsync')");
-    let read = async |session: &mut DatabaseSession| settings.fetch_one(session).await;
-    let (postgres, durable): (String, String) =
-        snapshot_within(ANSWER_WITHIN, database.pool(), read).await?;
-    let redis = redisson_lock::connection::Redis::new(&stores.redis_url)?;
+    let unknown = || "of unknown version".to_owned();
+    // By a session that leaves no statement behind at a pooler.
+    let read = async |session: &mut DatabaseSession| {
+        let version = machine::postgresql(&mut *session, "server_version").await;
+        Ok((version, machine::postgresql(session, "fsync").await))
+    };
+    let (postgres, durable) = snapshot_within(ANSWER_WITHIN, database.pool(), read).await?;
+    let postgres = postgres.unwrap_or_else(unknown);
+    let durable = durable.unwrap_or_else(|| "?".to_owned());
     // A user may well not be allowed to ask; a Redis that is away the nodes tell of.
-    let info: Option<String> = redis.query(redis::cmd("INFO").arg("server")).await.ok();
-    let info = info.unwrap_or_default();
-    let redis = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
-    let redis = redis.unwrap_or("of unknown version").trim();
+    let redis = machine::redis(&Redis::new(&stores.redis_url)?).await.unwrap_or_else(unknown);
     let private = stores
         .private()
         .map_or_else(String::new, |private| format!("; private and for this run alone: {private}"));
-    let postgres = postgres.split(' ').next().unwrap_or_default();
+    let postgres = postgres.split(" (").next().unwrap_or_default();
     Ok(format!("PostgreSQL {postgres} (fsync {durable}), Redis {redis}{private}."))
 }
 

@@ -12,7 +12,7 @@ use load::crowd::Buyer;
 use load::outcome::NO_ANSWER;
 use seckill::model::VoucherId;
 use seckill::store::payments::PaymentId;
-use seckill::store::postgres::snapshot_within;
+use seckill::store::statements::snapshot_within;
 use seckill::store::{Database, StoreError};
 
 /// Requests at once. A node settles as many payments at once, and no more.
@@ -128,7 +128,7 @@ fn read_payment(answer: &Option<CallAnswer>) -> Result<PaymentId, Paying> {
     struct PaymentBody {
         payment_id: String,
     }
-    let Some(CallAnswer { status: 201, body }) = answer else {
+    let Some(CallAnswer { status: 201, body, .. }) = answer else {
         let is_late = status(answer) == Some(409);
         let failure = (!is_late).then(|| in_words(answer));
         return Err(Paying { is_late, failure, paid: None });

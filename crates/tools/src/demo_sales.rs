@@ -11,7 +11,7 @@ use load::crowd::{Buyer, CrowdReport};
 use load::told::Told;
 use load::verdict::Books;
 use seckill::model::{Clock, SystemClock, UserId, Voucher};
-use seckill::purchase::audit::{self, VoucherAudit};
+use seckill::purchase::audit::{self, OrderLives, VoucherAudit};
 use seckill::store::Database;
 use seckill::store::vouchers::{self, NewVoucher};
 
@@ -42,6 +42,23 @@ impl DemoSale<'_> {
     pub async fn audit(&self, database: &Database) -> anyhow::Result<VoucherAudit> {
         let audits = audit::run(database.pool(), Some(self.voucher.id)).await?;
         audits.into_iter().next().context("a voucher is gone from the database")
+    }
+
+    /// The books for the judge of what its buyers were `told`, as it was put on sale, whatever the database says of that
+    /// by now; and what became of its orders.
+    ///
+    /// # Errors
+    /// As [`audit`](Self::audit).
+    pub async fn books(
+        &self,
+        database: &Database,
+        told: &Told,
+    ) -> anyhow::Result<(Books, OrderLives)> {
+        let audit = self.audit(database).await?;
+        let orders = told.acknowledged_ids();
+        let lost = audit::count_lost(database.pool(), self.voucher.id, &orders).await?;
+        let initial_stock = self.voucher.initial_stock.into();
+        Ok((Books { initial_stock, ..books(&audit, audit.orders, lost) }, audit.life))
     }
 }
 
@@ -100,14 +117,9 @@ pub async fn judge(
     let nothing = Told::default();
     let mut verdicts = Vec::with_capacity(sales.len());
     for sale in sales {
-        let id = sale.voucher.id;
-        let audit = sale.audit(database).await?;
         let told = crowd.told_at.get(&sale.path).unwrap_or(&nothing);
-        let lost = audit::count_lost(database.pool(), id, &told.acknowledged_ids()).await?;
-        // As it was put on sale, whatever the database says of that by now.
-        let initial_stock = sale.voucher.initial_stock.into();
-        let books = Books { initial_stock, ..books(&audit, audit.orders, lost) };
-        verdicts.push(VoucherVerdict::new(id, sale.buyers.len() as i64, &books, told));
+        let (books, _) = sale.books(database, told).await?;
+        verdicts.push(VoucherVerdict::new(sale.voucher.id, sale.buyers.len() as i64, &books, told));
     }
     Ok(verdicts)
 }

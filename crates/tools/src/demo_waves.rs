@@ -14,14 +14,14 @@ use tokio::time::{Instant, sleep};
 use super::demo_payments::{self, OrderToPay};
 use super::demo_sales::DemoSale;
 use super::demo_share::Buyers;
-use super::verdict::{PaymentBooks, VoucherVerdict, books};
+use super::verdict::{PaymentBooks, VoucherVerdict};
 use load::calls::{self, Call};
 use load::crowd::{Buyer, CrowdReport};
 use load::outcome::SOLD_OUT;
 use load::told::{Outcomes, Told};
 use load::verdict::Books;
 use program::progress;
-use seckill::purchase::audit::{self, VoucherAudit};
+use seckill::purchase::audit::VoucherAudit;
 use seckill::store::Database;
 use seckill::store::payments::PaymentId;
 use seckill::store::vouchers::{self, VoucherChange};
@@ -308,18 +308,16 @@ pub async fn judge(
     let mut verdicts = Vec::with_capacity(sales.len());
     for SaleInWaves { sale, told, paid, failures, most_oversold, withheld, stuck, .. } in sales {
         let id = sale.voucher.id;
-        let audit = sale.audit(database).await?;
-        let lost = audit::count_lost(database.pool(), id, &told.acknowledged_ids()).await?;
+        let (books, life) = sale.books(database, told).await?;
         // The judge knows no orders that end. Those are the crowd's as well, and the buyers who were served
         // by them need have no order now.
-        let ended = audit.life.cancelled + audit.life.refunded;
+        let ended = life.cancelled + life.refunded;
         let served = told.served.saturating_sub(ended.unsigned_abs());
         let told = Told { served, ..told.clone() };
-        let initial_stock = sale.voucher.initial_stock.into();
-        let books = Books { initial_stock, ..books(&audit, audit.orders + ended, lost) };
+        let books = Books { orders_of_crowd: books.orders + ended, ..books };
         let verdict = VoucherVerdict::new(id, sale.buyers.len() as i64, &books, &told);
         verdicts.push(verdict.with_payments(PaymentBooks {
-            life: audit.life,
+            life,
             lost: demo_payments::count_lost(database, id, paid).await?,
             failures,
             most_oversold: *most_oversold,

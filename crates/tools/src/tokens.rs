@@ -17,7 +17,7 @@ use seckill::cli::stores::{Stores, secret_is_required};
 use seckill::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use seckill::http::tokens::{LONGEST_TOKEN_LIFE, Tokens};
 use seckill::model::{SystemClock, UserId};
-use seckill::store::postgres::snapshot_within;
+use seckill::store::statements::snapshot_within;
 use seckill::store::{Database, StoreError, order_steps, revocations, users};
 
 /// Users at once.

@@ -224,13 +224,11 @@ mod tests {
 
     fn together(vouchers: &[VoucherVerdict]) -> DemoVerdict {
         let crowd = CrowdReport {
-            sent: 20,
             told_at: [].into(),
             connections: 1,
             elapsed_ms: 1000.0,
             answers_per_s: 20.0,
             latency_ms: None,
-            latency_ordered_ms: None,
         };
         let terms = Terms { attempts: 1, nodes: 1, strategy: "locked", pay: None };
         DemoVerdict::new(terms, vouchers.to_vec(), &crowd, None)

@@ -72,6 +72,9 @@ async fn a_quick_run_tells_what_it_found_and_what_is_how_much_of_what() {
     // With k6 alone.
     let is_overload = |row: &Value| row["name"] == "group-commit, overload";
     always["rows"].as_array_mut().unwrap().retain(|row| !is_overload(row));
+    // Beside other tests the server may not recover from it in time: then the figure is null.
+    let is_of_overload = |share: &Value| share["what"].as_str().unwrap().contains("overload");
+    always["shares"].as_array_mut().unwrap().retain(|share| !is_of_overload(share));
     assert_fields("ceiling --json", &always);
     assert_eq!(output.status.success(), report["holds"].as_bool().unwrap(), "{told}");
     assert!(told.contains("round 1: do-nothing handler: "), "{told}");

@@ -1,9 +1,12 @@
 //! `seckill check`, the binary, against a small sale that can be wrong, and with files that cannot be used.
 
+mod bugs;
 mod files;
+mod formats;
 mod hostile;
 mod presets;
 mod promises;
+mod shop;
 mod target_server;
 mod tokens;
 mod voucher_on_sale;
@@ -15,31 +18,17 @@ use serde_json::Value;
 use target_server::TargetServer;
 use tokio::process::Command;
 
-/// The file of a target: new vouchers and books by requests, `{user}` in a header.
+/// The file of a target: new vouchers, unless `more` names one, and books by requests; `{user}` in a header.
 fn file(target: &TargetServer, more: &str) -> String {
+    let sale = match more.starts_with("voucher") {
+        true => "",
+        false => SALE,
+    };
     format!(
         r#"
 addresses = ["http://{address}", "http://localhost:{port}/"]
 {more}
-[purchase]
-path = "/buy/{{voucher}}"
-headers = {{ user = "{{user}}" }}
-[[answer]]
-is = "ordered"
-status = 201
-order = "/id"
-[[answer]]
-is = "accepted"
-status = 202
-[[answer]]
-is = "sold_out"
-pointer = "/code"
-equals = "sold_out"
-[[answer]]
-is = "already_bought"
-pointer = "/code"
-equals = "already_bought"
-[later]
+{PURCHASE}[later]
 request = {{ path = "/mine/{{voucher}}", headers = {{ user = "{{user}}" }} }}
 within = "20s"
 [[later.answer]]
@@ -57,13 +46,37 @@ equals = "sold_out"
 is = "already_bought"
 pointer = "/code"
 equals = "already_bought"
-[sale]
-request = {{ path = "/vouchers", body = '{{"stock": {{stock}}}}' }}
-"#,
+{sale}"#,
         address = target.address,
         port = target.address.port(),
     )
 }
+
+/// How one buys of the targets of these tests, and what they answer.
+const PURCHASE: &str = r#"[purchase]
+path = "/buy/{voucher}"
+headers = { user = "{user}" }
+[[answer]]
+is = "ordered"
+status = 201
+order = "/id"
+[[answer]]
+is = "accepted"
+status = 202
+[[answer]]
+is = "sold_out"
+pointer = "/code"
+equals = "sold_out"
+[[answer]]
+is = "already_bought"
+pointer = "/code"
+equals = "already_bought"
+"#;
+
+/// How a voucher is put on sale there.
+const SALE: &str = r#"[sale]
+request = { path = "/vouchers", body = '{"stock": {stock}}' }
+"#;
 
 /// Books that are quiet soon, by a request.
 const BOOKS: &str = r#"
@@ -80,7 +93,8 @@ async fn check(place: &Path, text: &str, arguments: &[&str]) -> (Output, Option<
     let output = Command::new(env!("CARGO_BIN_EXE_seckill-tools"))
         .arg("check")
         .arg(&file)
-        .args(["--json", json.to_str().unwrap(), "--seed", "1"])
+        .args(["--json", json.to_str().unwrap()])
+        .args(if arguments.contains(&"--seed") { &[][..] } else { &["--seed", "1"] })
         .args(if arguments.contains(&"--users") { &[][..] } else { &["--users", "40"] })
         .args(arguments)
         .output()

@@ -2,18 +2,20 @@
 
 use std::num::NonZero;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use crate::{Answer, BatchError, Batcher, Limits, SLOT_PATIENCE, Slots, Turn};
+use crate::{Answer, BatchError, Batcher, Limits, Slots, Turn};
 
-const LIMITS: Limits = Limits { batch: 4, waiting: 3, leaders: 1 };
+const LIMITS: Limits = Limits::batches_of(4).waiting(3);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 fn slots(batches: usize, alone: usize, keys: usize) -> Slots {
     let [batches, alone, keys] = [batches, alone, keys].map(|count| NonZero::new(count).unwrap());
-    Slots { batches, alone, keys }
+    Slots::new(batches).alone(alone).keys(keys)
 }
 
 type Keyed = Batcher<u32, u32, &'static str, char>;
@@ -198,7 +200,7 @@ async fn items_that_came_back_have_slots_of_their_own_and_a_second_to_get_one() 
     {
         let batcher = Batcher::keyed(LIMITS, slots, |items: Vec<(char, u32)>, turn| async move {
             if turn == Turn::Alone {
-                sleep(SLOT_PATIENCE * 11 / 10).await;
+                sleep(PATIENCE * 11 / 10).await;
             }
             let answer = |(_, item)| match turn {
                 Turn::Shared => Answer::Alone(item),
@@ -212,21 +214,49 @@ async fn items_that_came_back_have_slots_of_their_own_and_a_second_to_get_one() 
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_item_that_came_back_is_refused_a_second_after_its_submission() {
+    let work = |items: Vec<(char, u32)>, turn| async move {
+        sleep(PATIENCE * if turn == Turn::Shared { 6 } else { 7 } / 10).await;
+        let answer = |(_, item)| match turn {
+            Turn::Shared => Answer::Alone(item),
+            Turn::Alone => Answer::Done(item),
+        };
+        Ok::<_, &str>(items.into_iter().map(answer).collect())
+    };
+    let batcher = Batcher::keyed(LIMITS, slots(1, 1, 9), work);
+    let begun = Instant::now();
+    let submit = async |key, item, after: Duration| {
+        sleep(after).await;
+        (batcher.submit_to(key, item).await, begun.elapsed())
+    };
+    let (first, second, behind) = tokio::join!(
+        submit('a', 1, Duration::ZERO),
+        submit('b', 2, Duration::ZERO),
+        submit('b', 3, PATIENCE / 2),
+    );
+    assert_eq!([first.0, second.0, behind.0], [Ok(1), Err(BatchError::NoSlot), Ok(3)]);
+    assert!(second.1 < PATIENCE * 11 / 10, "{:?}", second.1);
+}
+
 /// Below the limit, at it, and beyond: it counts from the submission, however long an earlier batch of the key took.
 #[tokio::test(start_paused = true)]
-async fn items_that_wait_a_second_for_a_slot_are_refused_and_later_ones_are_not() {
-    for (busy_for, expected) in [
-        (SLOT_PATIENCE * 8 / 10, Ok(2)),
-        (SLOT_PATIENCE * 11 / 10, Err(BatchError::NoSlot)),
-        (SLOT_PATIENCE * 3, Err(BatchError::NoSlot)),
+async fn items_that_wait_too_long_for_a_slot_are_refused_and_later_ones_are_not() {
+    for (patience, tenths, expected) in [
+        (PATIENCE, 8, Ok(2)),
+        (PATIENCE, 11, Err(BatchError::NoSlot)),
+        (PATIENCE, 30, Err(BatchError::NoSlot)),
+        (PATIENCE / 4, 8, Ok(2)),
+        (PATIENCE / 4, 11, Err(BatchError::NoSlot)),
+        (PATIENCE * 4, 8, Ok(2)),
     ] {
-        let batcher =
-            Batcher::keyed(LIMITS, slots(1, 1, 9), move |items: Vec<(char, u32)>, _| async move {
-                if items[0].0 == 'z' {
-                    sleep(busy_for).await;
-                }
-                Ok::<_, &str>(items.into_iter().map(|(_, item)| Answer::Done(item)).collect())
-            });
+        let (busy_for, slots) = (patience * tenths / 10, slots(1, 1, 9).patience(patience));
+        let batcher = Batcher::keyed(LIMITS, slots, move |items: Vec<(char, u32)>, _| async move {
+            if items[0].0 == 'z' {
+                sleep(busy_for).await;
+            }
+            Ok::<_, &str>(items.into_iter().map(|(_, item)| Answer::Done(item)).collect())
+        });
         let begun = Instant::now();
         let first = batcher.submit_to('z', 1);
         let later = async {
@@ -235,7 +265,7 @@ async fn items_that_wait_a_second_for_a_slot_are_refused_and_later_ones_are_not(
         };
         let (first, (later, waited)) = tokio::join!(first, later);
         assert_eq!((first, later), (Ok(1), expected), "{busy_for:?}");
-        assert!(waited <= SLOT_PATIENCE * 11 / 10, "{waited:?}");
+        assert!(waited <= patience * 11 / 10, "{waited:?}");
         assert_eq!((batcher.submit_to('a', 7).await, batcher.waiting()), (Ok(7), 0));
     }
 }
@@ -246,20 +276,25 @@ fn a_runtime_that_stops_leaves_nobody_waiting_for_items_that_came_back() {
     let (callers, leaders) = (runtime(), runtime());
     let lab = leaders.block_on(async { Lab::new(LIMITS, slots(1, 1, 9)) });
     lab.go.add_permits(1);
-    let submit = |item| {
+    let submit = |key, item| {
         let batcher = lab.batcher.clone();
-        callers.spawn(async move { batcher.submit_to('h', item).await })
+        callers.spawn(async move { batcher.submit_to(key, item).await })
     };
-    let first = submit(1);
+    let first = submit('h', 1);
     callers.block_on(lab.until_idle());
     leaders.block_on(lab.until_idle());
     assert_eq!(lab.begun(), ["h1", "alone h1"]);
-    let second = submit(2);
+    // One waits behind it, and one has come back, too, and has no slot.
+    let second = submit('h', 2);
+    lab.go.add_permits(1);
+    let third = submit('H', 3);
     callers.block_on(lab.until_idle());
+    leaders.block_on(lab.until_idle());
+    assert_eq!(lab.begun(), ["h1", "alone h1", "H3"]);
     drop(leaders);
-    for caller in [first, second] {
-        let told = callers.block_on(caller).unwrap();
-        assert_eq!(told, Err(BatchError::Interrupted));
+    let (unknown, nothing) = (BatchError::Interrupted, BatchError::Stopped);
+    for (caller, expected) in [(first, unknown), (second, nothing.clone()), (third, nothing)] {
+        assert_eq!(callers.block_on(caller).unwrap(), Err(expected));
     }
     assert_eq!((lab.batcher.tasks(), lab.batcher.waiting()), (0, 0));
 }

@@ -4,14 +4,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::progress::LabProgress;
-use super::rush::CrowdArgs;
+use super::rush::{self, CrowdArgs};
 use crate::report::terminal::Look;
-use crate::report::{Environment, LabReport, NoRush, html, terminal};
+use crate::report::{Environment, LabReport, html, terminal};
 use crate::world::in_world;
-use crate::{RushOptions, World, cells, missing, replay, rush_seeded};
+use crate::{MatrixPlace, RushOptions, World, cells, replay};
 use ladder::{RUNGS, Rung};
-use program::{FAILED, ReportFiles, say_beside};
+use program::{FAILED, ReportFiles, progress, say_beside};
 use seckill::config::StoreArgs;
 
 /// Every replay and every rush: the matrix, and whether all came out as claimed
@@ -60,45 +59,27 @@ async fn play(
 ) -> anyhow::Result<LabReport> {
     let cells: Vec<_> =
         cells().filter(|(rung, _)| rungs.iter().any(|asked| asked.id == rung.id)).collect();
-    let environment = Environment::of(world).await;
-    let progress = LabProgress::begin(&environment, cells.len() + rungs.len());
-    let mut report = LabReport {
-        environment,
-        rungs,
-        cells: Vec::new(),
-        crowd,
-        rushes: Vec::new(),
-        no_rushes: Vec::new(),
-    };
+    let mut environment = Environment::of(world).await;
+    eprintln!("{}", environment.parts().join(", "));
+    let bar = progress::of("replays", cells.len() as u64, "cells");
+    let mut played = Vec::new();
     for (rung, scenario) in cells {
-        progress.plays(rung.id, scenario.as_str());
+        bar.set_message(format!("{:<40}", format!("{} {scenario}", rung.id)));
         let cell = replay(world, rung, scenario).await;
-        progress.played(&cell);
-        report.cells.push(cell);
-    }
-    for rung in report.rungs.clone() {
-        progress.plays(rung.id, "rush");
-        match rush_seeded(world, rung, crowd, seed, |_| {}).await {
-            Ok(rush) => {
-                progress.rushed(&rush);
-                report.rushes.push(rush);
-            }
-            Err(error) => {
-                let no_rush = no_rush(rung, &error);
-                progress.not_rushed(&no_rush);
-                report.no_rushes.push(no_rush);
-            }
+        let outcome = Look::stderr().judged(cell.observed, cell.is_wrong(), &cell.outcome());
+        let line = format!("{}: {outcome} ({} ms)", cell.of.name(), cell.elapsed_ms);
+        if bar.is_hidden() {
+            eprintln!("{line}");
+        } else if cell.is_wrong() {
+            // The matrix shows the rest.
+            bar.println(line);
         }
+        bar.inc(1);
+        played.push(cell);
     }
+    bar.finish_and_clear();
+    let (rushes, no_rushes) = rush::all(world, &rungs, crowd, seed).await;
     // Only now: the first cell that needs it has started it.
-    report.environment.zookeeper = world.zookeeper_version().await;
-    progress.end();
-    Ok(report)
-}
-
-fn no_rush(rung: &Rung, error: &anyhow::Error) -> NoRush {
-    match missing(error) {
-        Some(how) => NoRush { rung: rung.id, reason: how, skipped: true },
-        None => NoRush { rung: rung.id, reason: format!("{error:#}"), skipped: false },
-    }
+    environment.zookeeper = world.zookeeper_version().await;
+    Ok(LabReport { environment, rungs, cells: played, crowd, rushes, no_rushes })
 }

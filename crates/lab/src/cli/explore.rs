@@ -4,23 +4,17 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::progress::with_bar;
 use super::replay::timeline;
-use crate::explore::{
-    Exploration, ExploreLimits, ExploreReport, LockExploration, LockPart, explore, place,
-};
+use crate::explore::{Exploration, ExploreLimits, ExploreReport, explore, place};
 use crate::game::{FaultKind, InitialState, Setting, SettingOptions, not_explorable};
 use crate::report::terminal::Look;
 use crate::report::{Environment, counted};
 use crate::world::in_world;
 use crate::{World, missing};
 use ladder::{RUNGS, Rung};
-use program::{FAILED, OutputFile, say_beside};
+use program::{FAILED, OutputFile, progress, say_beside};
 use seckill::config::{ConfigError, StoreArgs};
 use seckill::http::Language;
-
-/// What stands in a rung's place for the lock itself.
-const LOCK: &str = "lock";
 
 /// The bound for three actors, unless another one is named.
 const BOUND_OF_THREE: usize = 2;
@@ -34,14 +28,13 @@ const BOUND_OF_THREE: usize = 2;
 /// schedules can show was found, too; which rungs were skipped is printed.
 #[derive(Debug, Args)]
 pub struct ExploreArgs {
-    /// The rungs, by their names or the beginnings of them (r04); or `lock`: clients of the production
-    /// lock, one script a step
+    /// The rungs, by their names or the beginnings of them (r04)
     #[arg(value_name = "RUNG", required_unless_present = "all", conflicts_with = "all")]
     rungs: Vec<String>,
     /// Every rung, with two buyers, held against what the registry claims
     #[arg(long, conflicts_with_all = ["from", "nodes", "actors", "faults"])]
     all: bool,
-    /// Buyers, or clients of the lock: 2 or 3
+    /// Buyers: 2 or 3
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=3))]
     actors: u8,
     /// Processes: 1, or one for each buyer (2) [default: what the rung's lock is meant for, and for a
@@ -52,13 +45,9 @@ pub struct ExploreArgs {
     /// buys_again
     #[arg(long, value_name = "STATE")]
     from: Option<InitialState>,
-    /// What may happen once in a schedule: none, or of lease, kill, pause [default: what makes sense]
+    /// What may happen once in a schedule: none, or of lease, kill, pause, lost [default: what makes sense]
     #[arg(long, value_name = "FAULT", value_delimiter = ',')]
     faults: Option<Vec<FaultChoice>>,
-    /// Of `lock` only: leave a part of the protocol out, to see what it is there for: owner_check,
-    /// grant_record or second_look
-    #[arg(long, value_name = "PART", conflicts_with = "all")]
-    without: Option<LockPart>,
     /// At most so many preemptions a schedule [default: none for 2 buyers, 2 for 3]
     #[arg(long, value_name = "N")]
     bound: Option<usize>,
@@ -89,14 +78,6 @@ impl std::str::FromStr for FaultChoice {
 pub(super) async fn run(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let bound = args.bound.or((args.actors > 2).then_some(BOUND_OF_THREE));
     let limits = ExploreLimits { bound, max_schedules: args.max_schedules as usize };
-    if args.rungs.iter().any(|name| name == LOCK) {
-        check_lock(&args)?;
-        let exploration = LockExploration::new(args.actors.into(), args.without, limits);
-        return super::explore_lock::run(exploration, args.json, args.stores).await;
-    }
-    if args.without.is_some() {
-        return Err(ConfigError(format!("--without is for `{LOCK}` only")).into());
-    }
     let (settings, unsuited) = settings(&args)?;
     let mut report = None;
     let done = in_world(args.stores.clone(), async |world| {
@@ -126,8 +107,8 @@ type Settings = (Vec<Setting>, Vec<(&'static str, String)>);
 fn settings(args: &ExploreArgs) -> Result<Settings, ConfigError> {
     let faults = args.faults.as_ref();
     let options = SettingOptions {
-        actors: args.actors.into(),
-        nodes: args.nodes.map(usize::from),
+        buyers: args.actors.into(),
+        processes: args.nodes.map(usize::from),
         from: args.from,
         faults: faults.map(|chosen| chosen.iter().filter_map(|choice| choice.0).collect()),
     };
@@ -137,7 +118,7 @@ fn settings(args: &ExploreArgs) -> Result<Settings, ConfigError> {
     };
     let (mut settings, mut unsuited) = (Vec::new(), Vec::new());
     for rung in rungs {
-        match not_explorable(rung, options.actors) {
+        match not_explorable(rung, options.buyers) {
             None => {
                 let own = Setting::of(rung, &options);
                 if let (true, Some(from)) = (own.is_empty(), options.from) {
@@ -153,20 +134,6 @@ fn settings(args: &ExploreArgs) -> Result<Settings, ConfigError> {
         }
     }
     Ok((settings, unsuited))
-}
-
-/// What makes no sense where the lock is explored.
-fn check_lock(args: &ExploreArgs) -> Result<(), ConfigError> {
-    let others = [
-        ("another name", args.rungs.len() > 1),
-        ("--nodes", args.nodes.is_some()),
-        ("--from", args.from.is_some()),
-        ("--faults", args.faults.is_some()),
-    ];
-    if let Some((what, _)) = others.iter().find(|(_, named)| *named) {
-        return Err(ConfigError(format!("`{LOCK}` is explored without {what}")));
-    }
-    Ok(())
 }
 
 async fn explore_all(
@@ -185,7 +152,13 @@ async fn explore_all(
         let (rung, name) = (setting.rung.id, place(&setting));
         report.explorations.push(Exploration::new(setting, limits));
         let Some(exploration) = report.explorations.last_mut() else { continue };
-        match with_bar(&name, async |told| explore(world, exploration, told).await).await {
+        let bar = progress::of_waiting(&name);
+        let told = |played, open| {
+            bar.set_message(format!("{name}: {played} of {} schedules known", played + open));
+        };
+        let explored = explore(world, exploration, told).await;
+        bar.finish_and_clear();
+        match explored {
             Ok(()) => eprintln!("{}", line(exploration)),
             Err(error) => match missing(&error) {
                 Some(how) => {
@@ -236,12 +209,12 @@ fn shortest(exploration: &Exploration, look: Look) -> Vec<String> {
     let mut lines = Vec::new();
     for invariant in exploration.broken().keys() {
         let Some(leaf) = exploration.shortest(*invariant) else { continue };
-        let Setting { rung, from, nodes, .. } = &exploration.setting;
+        let Setting { rung, from, processes, .. } = &exploration.setting;
         lines.push(format!("  the shortest that breaks {invariant}: {}", leaf.schedule));
         lines.extend(timeline(&leaf.timeline, look, Language::English));
         let schedule = &leaf.schedule;
         lines.push(look.aside(&format!(
-            "  seckill lab replay {} --from {from} --nodes {nodes} --schedule '{schedule}'",
+            "  seckill lab replay {} --from {from} --nodes {processes} --schedule '{schedule}'",
             rung.id
         )));
     }

@@ -5,15 +5,17 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::replay::timeline;
+use super::replay::{summary, told};
 use crate::isolation::{
     CASES, DatabaseKind, IsolationCase, IsolationCell, IsolationClaim, IsolationLevel,
-    IsolationServer, isolation_matrix, play_cell, skipped_cell,
+    IsolationServer, isolation_matrix, play_cell, unplayed_cell,
 };
 use crate::report::counted;
-use crate::report::terminal::{Look, filled, signs};
+use crate::report::terminal::{Look, list, not_as_claimed, signs};
+use crate::told::Witness;
 use crate::world::in_world;
-use crate::{Outcome, World};
+use crate::{Cell, MatrixPlace, Outcome, World};
+use faults::FaultError;
 use ladder::{Tables, UnknownName};
 use program::{FAILED, OutputFile, say, say_beside};
 use seckill::config::{ConfigError, StoreArgs};
@@ -95,23 +97,17 @@ fn chosen(args: &IsolationArgs) -> Result<Vec<Chosen>, ConfigError> {
     }
 }
 
-/// A server to play on, or why there is none.
-enum Reached {
-    Server(IsolationServer),
-    Missing(String),
-    /// It does not answer: what is left to play there is unknown, without waiting again for each.
-    Gone(String),
-}
+/// A server to play on; or what its cells come to, and why: nobody waits again for each where it does not answer.
+type Reached = Result<IsolationServer, (Outcome, Option<Witness>)>;
 
 async fn reach(world: &World, kind: DatabaseKind) -> anyhow::Result<Reached> {
+    let unplayed = |outcome, error: FaultError| (outcome, Some(error.to_string().into()));
     Ok(match kind {
-        DatabaseKind::Postgres => {
-            Reached::Server(IsolationServer::postgres(world.database_url(Tables::Bare)?))
-        }
+        DatabaseKind::Postgres => Ok(IsolationServer::postgres(world.database_url(Tables::Bare)?)),
         DatabaseKind::MariaDb => match world.mariadb().await {
-            Ok(node) => Reached::Server(IsolationServer::mariadb(node.socket())),
-            Err(error) if error.is_missing() => Reached::Missing(error.to_string()),
-            Err(error) => Reached::Gone(error.to_string()),
+            Ok(node) => Ok(IsolationServer::mariadb(node.socket())),
+            Err(error) if error.is_missing() => Err(unplayed(Outcome::Skipped, error)),
+            Err(error) => Err(unplayed(Outcome::Unknown, error)),
         },
     })
 }
@@ -131,36 +127,22 @@ async fn play(
         for (case, _, level, claim) in here {
             let (level, claim) = (*level, *claim);
             let cell = match &reached {
-                Reached::Server(server) => play_cell(server, case, level, claim).await,
-                Reached::Missing(how) => skipped_cell(case, kind, level, claim, how.clone()),
-                Reached::Gone(why) => IsolationCell {
-                    observed: Outcome::Unknown,
-                    ..skipped_cell(case, kind, level, claim, why.clone())
-                },
+                Ok(server) => play_cell(server, case, level, claim).await,
+                Err(why) => unplayed_cell(case, kind, level, claim, why.clone()),
             };
-            if let (Reached::Server(_), Outcome::Unknown, Some(why)) =
-                (&reached, cell.observed, &cell.witness)
-            {
-                reached = Reached::Gone(why.clone());
+            if cell.observed == Outcome::Unknown {
+                reached = Err((Outcome::Unknown, cell.witness.clone()));
             }
             match with_timelines {
-                true => say(told(&cell, Look::stdout()))?,
-                false => eprintln!("{}: {} ({} ms)", cell.name(), cell.outcome(), cell.elapsed_ms),
+                true => say(told(&cell, Look::stdout(), Language::English))?,
+                false => {
+                    eprintln!("{}: {} ({} ms)", cell.of.name(), cell.outcome(), cell.elapsed_ms);
+                }
             }
             cells.push(cell);
         }
     }
     Ok(cells)
-}
-
-/// A cell with its timeline.
-fn told(cell: &IsolationCell, look: Look) -> String {
-    let mut lines = vec![String::new(), format!("{}: {}", look.heading(&cell.name()), cell.story)];
-    lines.extend(timeline(&cell.timeline, look, Language::English));
-    let outcome = look.judged(cell.observed, cell.is_wrong(), &cell.outcome());
-    lines.push(format!("  {} {outcome} ({} ms)", cell.promise, cell.elapsed_ms));
-    lines.extend(cell.witness.as_deref().map(|witness| filled(witness, "    ", look)));
-    lines.join("\n")
 }
 
 /// The matrix where it is wanted, what is not as claimed and what was skipped, and a line that sums it up.
@@ -172,53 +154,29 @@ fn report(cells: &[IsolationCell], with_matrix: bool, look: Look) -> String {
         let errors = "Beside a sign: the errors heard, PostgreSQL's SQLSTATE, MariaDB's number.";
         parts.push(format!("{}\n{levels}\n{errors}", signs(look)));
     }
-    let wrong = objections(cells, look);
-    if !wrong.is_empty() {
-        let heading = look.judged(Outcome::Breaks, true, "Not as claimed");
-        parts.push(format!("{heading}\n{}", wrong.join("\n")));
-    }
-    let skipped: Vec<&IsolationCell> = cells.iter().filter(|cell| cell.is_skipped()).collect();
-    if let Some(first) = skipped.first() {
-        let how = first.witness.as_deref().unwrap_or_default();
-        let names = format!("{} of {}", counted(skipped.len(), "cell"), first.server.title());
-        let heading = look.heading("Skipped");
-        parts.push(format!("{heading}\n{}", filled(&format!("{names}: {how}"), "  ", look)));
-    }
-    parts.push(summary(cells));
+    parts.extend(not_as_claimed(&objections(cells), look));
+    let skipped: Vec<_> = cells.iter().filter(|cell| cell.is_skipped()).collect();
+    let how = skipped.first().map(|first| {
+        let how = first.witness_in(Language::English).unwrap_or_default();
+        format!("{} of {}: {how}", counted(skipped.len(), "cell"), first.of.server.title())
+    });
+    parts.extend(list(&look.heading("Skipped"), how.as_slice(), look));
+    parts.push(summary(cells, false, Language::English));
     format!("\n{}", parts.join("\n\n"))
 }
 
-/// What is not as claimed, a line a cell. Of a server that is gone the reason is told once.
-fn objections(cells: &[IsolationCell], look: Look) -> Vec<String> {
-    let (mut lines, mut told) = (Vec::new(), Vec::new());
-    let mut more = 0;
-    for cell in cells.iter().filter(|cell| cell.is_wrong()) {
-        let why = cell.witness.as_deref().unwrap_or_default();
-        if cell.observed == Outcome::Unknown && told.contains(&why) {
-            more += 1;
-            continue;
-        }
-        told.push(why);
-        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-        lines.push(filled(&format!("{}: {}{why}", cell.name(), cell.outcome()), "  ", look));
-    }
-    if more > 0 {
-        lines.push(format!("  unknown for the same reason: {}", counted(more, "more cell")));
+/// What is not as claimed. Why a server is gone is said of its first cell.
+fn objections(cells: &[IsolationCell]) -> Vec<String> {
+    let mut gone = Vec::new();
+    let wrong = cells.iter().filter(|cell| cell.is_wrong());
+    let (same, told): (Vec<_>, Vec<_>) = wrong.partition(|cell| {
+        let is_known = gone.contains(&cell.of.server);
+        gone.extend((cell.observed == Outcome::Unknown).then_some(cell.of.server));
+        is_known
+    });
+    let mut lines: Vec<String> = told.into_iter().map(Cell::in_full).collect();
+    if !same.is_empty() {
+        lines.push(format!("unknown for the same reason: {}", counted(same.len(), "more cell")));
     }
     lines
-}
-
-/// "168 cells: 160 as claimed, 8 skipped".
-fn summary(cells: &[IsolationCell]) -> String {
-    let count = |which: fn(&IsolationCell) -> bool| cells.iter().filter(|it| which(it)).count();
-    let mut counts = vec![format!("{} as claimed", count(IsolationCell::is_as_claimed))];
-    for (word, number) in [
-        ("NOT as claimed", count(IsolationCell::is_wrong)),
-        ("skipped", count(IsolationCell::is_skipped)),
-    ] {
-        if number > 0 {
-            counts.push(format!("{number} {word}"));
-        }
-    }
-    format!("{}: {}", counted(cells.len(), "cell"), counts.join(", "))
 }

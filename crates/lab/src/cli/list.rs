@@ -1,15 +1,12 @@
 //! `seckill lab list`.
 
 use clap::Args;
-use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 
 use crate::report::terminal::{Look, filled};
 use ladder::Rung;
 use load::rungs::ListedRung;
 use program::{OutputFile, say};
-
-/// A table in fewer columns than this has lines of one word.
-const TABLE_FROM: usize = 90;
+use report::Table;
 
 /// The ladder: each rung, its idea, what it claims
 #[derive(Debug, Args)]
@@ -32,11 +29,12 @@ pub(super) fn run(args: &LabListArgs) -> anyhow::Result<()> {
         }
     }
     let look = Look::stdout();
-    if look.width.is_some_and(|width| width < TABLE_FROM) {
-        let paragraphs: Vec<_> = rungs.iter().map(|rung| paragraph(rung, look)).collect();
-        return say(paragraphs.join("\n\n"));
+    let table = table(&rungs);
+    if look.fits(&table) {
+        return say(table);
     }
-    say(table(&rungs, look.width).trim_fmt())
+    let paragraphs: Vec<_> = rungs.iter().map(|rung| paragraph(rung, look)).collect();
+    say(paragraphs.join("\n\n"))
 }
 
 fn row(rung: &Rung) -> ListedRung {
@@ -51,23 +49,14 @@ fn row(rung: &Rung) -> ListedRung {
     }
 }
 
-/// A line a rung, where nobody says how long a line may be.
-fn table(rungs: &[&Rung], width: Option<usize>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["RUNG", "IDEA", "KEEPS", "BREAKS IN"]);
+/// A line a rung.
+fn table(rungs: &[&Rung]) -> String {
+    let mut table = Table::new(&["RUNG", "IDEA", "KEEPS", "BREAKS IN"], &[1, 2, 3]);
     for rung in rungs {
         let (keeps, breaks) = (names(claims(rung)), names(scenarios(rung)));
-        table.add_row([rung.id.to_owned(), rung.line("Idea"), keeps, breaks]);
+        table.add([rung.id.to_owned(), rung.line("Idea"), keeps, breaks]);
     }
-    if let Some(width) = width {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
-        if let Some(column) = table.column_mut(0) {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    table
+    table.text()
 }
 
 fn paragraph(rung: &Rung, look: Look) -> String {

@@ -2,10 +2,8 @@
 
 mod all;
 mod explore;
-mod explore_lock;
 mod isolation;
 mod list;
-mod progress;
 mod replay;
 pub mod rush;
 pub mod serve;

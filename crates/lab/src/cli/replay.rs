@@ -10,7 +10,7 @@ use crate::report::counted;
 use crate::report::terminal::{Look, filled};
 use crate::told::InWords;
 use crate::world::in_world;
-use crate::{Cell, TimelineLine, World, absent, cells, replay};
+use crate::{Cell, MatrixPlace, TimelineLine, World, absent, cells, replay};
 use ladder::{Rung, Scenario};
 use program::{FAILED, say};
 use seckill::config::{ConfigError, StoreArgs};
@@ -66,7 +66,7 @@ pub(super) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     let language = args.lang;
     let played = async |world: &World| play(world, &chosen, language).await;
     let played = in_world(args.stores, played).await?;
-    say(format_args!("\n{}", summary(&played, language)))?;
+    say(format_args!("\n{}", summary(&played, true, language)))?;
     let wrong = played.iter().any(Cell::is_wrong);
     Ok(if wrong { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
@@ -77,8 +77,8 @@ fn setting(
     schedule: &Schedule,
     args: &ReplayArgs,
 ) -> Result<Setting, ConfigError> {
-    let actors = schedule.actors();
-    if let Some(why) = not_explorable(rung, actors) {
+    let buyers = schedule.buyers();
+    if let Some(why) = not_explorable(rung, buyers) {
         return Err(ConfigError(format!("no schedule is played on {}: it {why}", rung.id)));
     }
     Setting::of_schedule(rung, schedule, args.from, args.nodes.into()).map_err(ConfigError)
@@ -117,14 +117,12 @@ async fn play(
 }
 
 /// A cell with its timeline.
-fn told(cell: &Cell, look: Look, language: Language) -> String {
-    let words = TEXTS.of(language);
-    let (name, story) = cell.heading(language);
-    let mut lines =
-        vec![String::new(), format!("{}{}{story}", look.heading(&name), words["colon"])];
+pub(super) fn told<P: MatrixPlace>(cell: &Cell<P>, look: Look, language: Language) -> String {
+    let (heading, colon) = (look.heading(&cell.of.heading()), TEXTS.of(language)["colon"]);
+    let mut lines = vec![String::new(), format!("{heading}{colon}{}", cell.of.story(language))];
     lines.extend(timeline(&cell.timeline, look, language));
     let outcome = look.judged(cell.observed, cell.is_wrong(), &cell.outcome_in(language));
-    lines.push(format!("  {} {outcome} ({} ms)", cell.invariant, cell.elapsed_ms));
+    lines.push(format!("  {} {outcome} ({} ms)", cell.of.promise(), cell.elapsed_ms));
     lines.extend(cell.witness_in(language).map(|witness| filled(&witness, "    ", look)));
     lines.join("\n")
 }
@@ -144,21 +142,24 @@ pub(super) fn timeline(
     })
 }
 
-/// "41 cells: 41 as claimed".
-fn summary(cells: &[Cell], language: Language) -> String {
+/// "41 cells: 40 as claimed, 1 skipped", and, where names are wanted, "(r17_zookeeper herd)".
+pub(super) fn summary<P: MatrixPlace>(
+    cells: &[Cell<P>],
+    with_names: bool,
+    language: Language,
+) -> String {
     let words = TEXTS.of(language);
-    let count = |which: fn(&Cell) -> bool| cells.iter().filter(|cell| which(cell)).count();
-    let mut counts = vec![format!("{} {}", count(Cell::is_as_claimed), words["as_claimed"])];
-    let names = |which: fn(&Cell) -> bool| {
-        let names = cells.iter().filter(|cell| which(cell));
-        names.map(|cell| format!("{} {}", cell.rung, cell.scenario)).collect::<Vec<_>>().join(", ")
-    };
+    let right = cells.iter().filter(|cell| cell.is_as_claimed()).count();
+    let mut counts = vec![format!("{right} {}", words["as_claimed"])];
     for (word, which) in [
-        (words["not_as_claimed"], Cell::is_wrong as fn(&Cell) -> bool),
+        (words["not_as_claimed"], Cell::is_wrong as fn(&Cell<P>) -> bool),
         (words["skipped"], Cell::is_skipped),
     ] {
-        if count(which) > 0 {
-            counts.push(format!("{} {word} ({})", count(which), names(which)));
+        let names: Vec<String> =
+            cells.iter().filter(|cell| which(cell)).map(|cell| cell.of.name()).collect();
+        if !names.is_empty() {
+            let listed = with_names.then(|| format!(" ({})", names.join(", ")));
+            counts.push(format!("{} {word}{}", names.len(), listed.unwrap_or_default()));
         }
     }
     let counted = match language {

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use clap::Args;
 use rand::RngExt;
 
+use crate::report::terminal::Look;
+use crate::report::{NoRush, terminal};
 use crate::world::in_world;
-use crate::{RushOptions, RushReport, World, missing, rush_seeded};
+use crate::{RushOptions, RushReport, World, rush};
 use ladder::Rung;
 use load::rungs::Rushes;
 use load::rush::MAX_REQUESTS;
-use load::verdict::Figures;
 use program::{ConfigError, FAILED, OutputFile, progress, say_beside};
-use report::Table;
 use seckill::config::StoreArgs;
 
 /// Put the same real crowd on every rung: what it keeps, what it breaks, how fast it is
@@ -82,97 +82,59 @@ impl CrowdArgs {
 /// When it could not be carried out; a promise not kept is an exit status.
 pub async fn run(args: RushArgs) -> anyhow::Result<ExitCode> {
     let rungs = super::rungs(&args.rungs)?;
-    let attempts = args.crowd.options().attempts_of_all();
+    let (crowd, seed) = (args.crowd.options(), args.crowd.seed());
+    let attempts = crowd.attempts_of_all();
     if attempts > MAX_REQUESTS as u64 {
         return Err(ConfigError(format!(
             "these are {attempts} attempts; at most {MAX_REQUESTS} are sent"
         ))
         .into());
     }
-    let stores = args.stores.clone();
-    let (rushes, failed) =
-        in_world(stores, async |world| Ok(all(world, &rungs, &args).await)).await?;
-    say_beside(&args.json, table(&rushes))?;
+    let rushed = async |world: &World| Ok(all(world, &rungs, crowd, seed).await);
+    let (rushes, no_rushes) = in_world(args.stores, rushed).await?;
+    let table = terminal::rushes(&rushes, Look::beside(&args.json));
+    say_beside(&args.json, format!("{table}{}", behind(&rushes)))?;
     for rush in rushes.iter().filter(|rush| !rush.witnesses.is_empty()) {
         eprintln!("{}: {}", rush.rung, rush.witnesses.join("; "));
     }
     // Where all was skipped nothing was shown.
-    let good = !failed && !rushes.is_empty() && rushes.iter().all(|rush| rush.as_claimed);
+    let none_failed = no_rushes.iter().all(|rush| rush.skipped);
+    let good = none_failed && !rushes.is_empty() && rushes.iter().all(|rush| rush.as_claimed);
     if let Some(file) = &args.json {
         file.write_json(&Rushes { rushes })?;
     }
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-/// One rush after the other, and whether any that could be tried came to no end.
-async fn all(world: &World, rungs: &[&'static Rung], args: &RushArgs) -> (Vec<RushReport>, bool) {
-    let terms = args.crowd.options();
-    let seed = args.crowd.seed();
+/// One rush after the other: what came of them, and why others came to no end.
+pub(super) async fn all(
+    world: &World,
+    rungs: &[&'static Rung],
+    crowd: RushOptions,
+    seed: u64,
+) -> (Vec<RushReport>, Vec<NoRush>) {
+    let (RushOptions { stock, users, .. }, attempts) = (crowd, crowd.attempts_of_all());
     eprintln!(
-        "On sale: {} vouchers. Buyers: {}, attempts: {}. Nodes: 2. Seed: {seed}.",
-        terms.stock,
-        terms.users,
-        terms.attempts_of_all()
+        "On sale: {stock} vouchers. Buyers: {users}, attempts: {attempts}. Nodes: 2. Seed: {seed}."
     );
-    let (mut rushes, mut failed) = (Vec::new(), false);
+    let (mut rushes, mut no_rushes) = (Vec::new(), Vec::new());
     for rung in rungs {
-        let bar = progress::of_attempts(rung.id, terms.attempts_of_all());
-        let rushed = rush_seeded(world, rung, terms, seed, |done| bar.set_position(done)).await;
+        let bar = progress::of_attempts(rung.id, attempts);
+        let rushed = rush(world, rung, crowd, seed, |done| bar.set_position(done)).await;
         bar.finish_and_clear();
-        match rushed {
-            Ok(rush) => rushes.push(rush),
-            Err(error) => match missing(&error) {
-                Some(how) => eprintln!("{}: skipped: {how}", rung.id),
-                None => {
-                    failed = true;
-                    eprintln!("{}: could not be tried: {error:#}", rung.id);
-                }
-            },
+        match rushed.map_err(|error| NoRush::new(rung, &error)) {
+            Ok(rush) => {
+                eprintln!("{}: {}", rung.id, rush.outcome());
+                rushes.push(rush);
+            }
+            Err(no_rush) => {
+                let word = if no_rush.skipped { "skipped" } else { "could not be tried" };
+                eprintln!("{}: {word}: {}", rung.id, no_rush.reason);
+                no_rushes.push(no_rush);
+            }
         }
     }
-    (rushes, failed)
-}
-
-fn table(rushes: &[RushReport]) -> String {
-    let heads = [
-        "RUNG",
-        "ORDERS",
-        "LEFT",
-        "OVERSOLD",
-        "TWICE",
-        "UNSOLD",
-        "LOST",
-        "NO ANSWER",
-        "ORDERS/S",
-        "P50 MS",
-        "P99 MS",
-        "VERDICT",
-    ];
-    let mut table = Table::new(&heads, &[11]);
-    for rush in rushes {
-        let crowd = &rush.crowd;
-        let Figures { orders, remaining, found, .. } = crowd.figures;
-        let latency = |of: fn(&load::latency::LatencyMs) -> f64| {
-            crowd.latency_ms.as_ref().map_or_else(|| "-".to_owned(), |ms| format!("{:.0}", of(ms)))
-        };
-        let kept = if crowd.holds { "holds" } else { "BREAKS" };
-        let claim = if rush.as_claimed { "as claimed" } else { "NOT as claimed" };
-        table.add([
-            rush.rung.clone(),
-            orders.to_string(),
-            remaining.to_string(),
-            found.oversold.to_string(),
-            found.duplicates.to_string(),
-            found.undersold.to_string(),
-            found.lost.to_string(),
-            found.unexpected.to_string(),
-            format!("{:.0}", crowd.orders_per_s),
-            latency(|ms| ms.p50),
-            latency(|ms| ms.p99),
-            format!("{kept}, {claim}"),
-        ]);
-    }
-    format!("{}{}", table.text(), behind(rushes))
+    (rushes, no_rushes)
 }
 
 /// A line for each rung that answers first.

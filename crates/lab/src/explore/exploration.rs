@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use anyhow::bail;
 use futures_util::future::try_join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde::Serialize;
 
-use super::walk::{Branch, Runner, Walk, play_all, play_prefix};
+use super::walk::{Branch, Walk, default_choice};
 use crate::game::{FaultKind, Game, Schedule, Setting, Step};
 use crate::judge::Breach;
 use crate::lock_servers::LockServers;
@@ -140,7 +142,7 @@ impl Exploration {
 /// A schedule that was played.
 #[derive(Debug, Clone)]
 struct Played {
-    branches: Vec<Branch<Step>>,
+    branches: Vec<Branch>,
     broken: Vec<Breach>,
     timeline: Vec<TimelineLine>,
     /// Why nothing can be said of it.
@@ -191,10 +193,10 @@ impl<'w> ScheduleRunner<'w> {
     async fn play_to_the_end(
         &mut self,
         prefix: &[Step],
-        branches: &mut Vec<Branch<Step>>,
+        branches: &mut Vec<Branch>,
     ) -> anyhow::Result<Vec<Breach>> {
         self.game.begin(self.setting.plan(), prefix).await?;
-        play_prefix(self, prefix, branches).await?;
+        self.play_prefix(prefix, branches).await?;
         self.game.settle().await?;
         let broken = self.game.verdict().unwrap_or_default().to_vec();
         for Breach { invariant, witness } in broken.clone() {
@@ -203,13 +205,30 @@ impl<'w> ScheduleRunner<'w> {
         Ok(broken)
     }
 
-    /// Ends the processes.
-    async fn close(self) {
-        self.game.close().await;
+    /// Takes the steps of `prefix`, and default choices after them. `branches` also has what was done
+    /// before a step that failed.
+    async fn play_prefix(
+        &mut self,
+        prefix: &[Step],
+        branches: &mut Vec<Branch>,
+    ) -> anyhow::Result<()> {
+        let mut before = Vec::new();
+        loop {
+            let possible = self.possible().await?;
+            let planned = prefix.get(before.len()).copied();
+            let Some(chosen) = planned.or_else(|| default_choice(&possible, &before)) else {
+                return Ok(());
+            };
+            let is_possible = possible.contains(&chosen);
+            before.push(chosen);
+            if !is_possible {
+                bail!("the last step of {} was not possible", Schedule(before));
+            }
+            branches.push(Branch { possible, chosen });
+            self.game.take(chosen).await?;
+        }
     }
-}
 
-impl Runner for ScheduleRunner<'_> {
     /// One fault a schedule, of those of the setting.
     async fn possible(&self) -> anyhow::Result<Vec<Step>> {
         let mut possible = self.game.possible().await?;
@@ -221,8 +240,9 @@ impl Runner for ScheduleRunner<'_> {
         Ok(possible)
     }
 
-    async fn take(&mut self, step: Step) -> anyhow::Result<()> {
-        self.game.take(step).await
+    /// Ends the processes.
+    async fn close(self) {
+        self.game.close().await;
     }
 }
 
@@ -269,11 +289,37 @@ pub async fn explore(
         exploration.left_out = left_out;
         progress(exploration.leaves.len(), left_out);
     };
-    let played = play_all(runners, walk, play_and_check, |it| &it.branches, heard);
-    for runner in played.await? {
+    for runner in play_all(runners, walk, heard).await? {
         runner.close().await;
     }
     Ok(())
+}
+
+/// Plays what the walk asks for until it asks for nothing more, and returns the runners. `heard` is told
+/// of each schedule, in the order in which they end, with how many more are known of.
+async fn play_all<'w>(
+    mut idle: Vec<ScheduleRunner<'w>>,
+    mut walk: Walk,
+    mut heard: impl FnMut(Played, usize),
+) -> anyhow::Result<Vec<ScheduleRunner<'w>>> {
+    let mut busy = FuturesUnordered::new();
+    loop {
+        while let Some(mut runner) = idle.pop() {
+            let Some(prefix) = walk.next() else {
+                idle.push(runner);
+                break;
+            };
+            busy.push(async move {
+                let played = play_and_check(&mut runner, &prefix).await;
+                (runner, prefix, played)
+            });
+        }
+        let Some((runner, prefix, played)) = busy.next().await else { return Ok(idle) };
+        let played = played?;
+        walk.played(prefix.len(), &played.branches);
+        heard(played, walk.open() + busy.len());
+        idle.push(runner);
+    }
 }
 
 /// Plays one schedule alone: its steps, and default choices after them.
@@ -300,7 +346,7 @@ async fn play_and_check(
     runner: &mut ScheduleRunner<'_>,
     prefix: &[Step],
 ) -> anyhow::Result<Played> {
-    let tries = if runner.setting.actors > 2 { TRIES_OF_THREE } else { 1 };
+    let tries = if runner.setting.buyers > 2 { TRIES_OF_THREE } else { 1 };
     let claims = runner.setting.rung.claims;
     let mut played = play_twice(runner, prefix).await?;
     for _ in 1..tries {

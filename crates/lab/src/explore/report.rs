@@ -139,7 +139,7 @@ fn of_exploration(exploration: &Exploration) -> ExplorationJson<'_> {
 fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
     let fault = leaf.schedule.faults().next();
     let twice = setting.from == InitialState::DoubleClick;
-    let one_process = setting.nodes == 1;
+    let one_process = setting.processes == 1;
     // Nothing is shared between two attempts in one process that two processes would not share.
     let any_process = setting.rung.lock == LockKind::NoLock;
     let kills_consumer = fault == Some(Step::Kill(CONSUMER));
@@ -150,8 +150,7 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
     let (invariant, happens) = match scenario {
         Scenario::LastOne => (Invariant::NoOversell, fault.is_none()),
         Scenario::Herd => (Invariant::NoUndersell, fault.is_none()),
-        // One user who comes twice finds the same segment.
-        Scenario::OtherSegment => (Invariant::NoUndersell, twice && fault.is_none()),
+        Scenario::OtherSegment => (Invariant::NoUndersell, fault.is_none()),
         Scenario::DoubleClick | Scenario::EarlyRelease => {
             (Invariant::OnePerUser, twice && one_process && fault.is_none())
         }
@@ -256,7 +255,7 @@ fn against_the_registry<'a>(
         |leaf: &Leaf| fault(leaf).is_none() && leaf.breaks(invariant) && told_of(leaf);
     // What two buyers do without a fault they also do beside a third one that is killed. Which of the
     // three it was is not asked.
-    let bystander = exploration.setting.actors > 2 && exploration.leaves.iter().any(without_fault);
+    let bystander = exploration.setting.buyers > 2 && exploration.leaves.iter().any(without_fault);
     let told =
         |leaf: &Leaf| told_of(leaf) || bystander && matches!(fault(leaf), Some(Step::Kill(_)));
     exploration.shortest_of(|leaf| leaf.breaks(invariant) && (claimed || !told(leaf)))
@@ -269,7 +268,7 @@ pub fn place(setting: &Setting) -> String {
         true => String::new(),
         false => format!(", at most one {}", faults.join(" or ")),
     };
-    let processes = counted_es(setting.nodes, "process");
+    let processes = counted_es(setting.processes, "process");
     format!("{} from {}, {processes}{with}", setting.rung.id, setting.from)
 }
 
@@ -286,8 +285,8 @@ mod tests {
     /// in three processes break `one_per_user`.
     fn said_of(schedules: &[&str]) -> String {
         let rung = find("r06_global_mutex").unwrap();
-        let (nodes, from) = (Some(2), Some(InitialState::DoubleClick));
-        let options = SettingOptions { actors: 3, nodes, from, faults: None };
+        let (processes, from) = (Some(2), Some(InitialState::DoubleClick));
+        let options = SettingOptions { buyers: 3, processes, from, faults: None };
         let setting = Setting::of(rung, &options).remove(0);
         let limits = ExploreLimits { bound: Some(2), max_schedules: 100 };
         let mut exploration = Exploration::new(setting, limits);

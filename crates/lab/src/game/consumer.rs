@@ -7,7 +7,7 @@ use super::setting::FIRST_NODE;
 use crate::scheduler::{Act, Actor, ActorState};
 use crate::steps::ScheduleDriver;
 use ladder::{Answer, Capability, GROUP, Point};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 
 impl ScheduleDriver<'_> {
     /// Whether the consumer can take a step: it is in the middle of a turn, or there is something

@@ -3,16 +3,16 @@
 
 use anyhow::{Context, bail};
 
-use super::play::{Game, LEASE_OF_THE_PAUSED, Mover};
+use super::play::{Game, LEASE_OF_THE_PAUSED, Mover, request_of};
 use super::schedule::{CONSUMER, Step, TIME};
 use super::setting::FIRST_NODE;
 use crate::judge::Breach;
 use crate::looks::{LeaseEnd, tell_waiters, until};
-use crate::scheduler::{ActorState, Attempt, PATIENCE};
+use crate::scheduler::{Act, ActorRecord, ActorState, Attempt, PATIENCE};
 use crate::told::{Event, Witness};
-use ladder::{Invariant, LockKind};
+use ladder::{Answer, Invariant, LockKind};
 
-/// The user of a process that was killed, who comes again.
+/// The buyer who comes again: the user of a process that was killed, or one whose answer was lost.
 const AGAIN: &str = "A2";
 
 impl Game<'_> {
@@ -54,6 +54,38 @@ impl Game<'_> {
             nth => self.driver.node(nth),
         };
         self.driver.kill(node).await?;
+        self.moved(Mover::Lab);
+        Ok(())
+    }
+
+    /// The buyer who bought, unless the answer was lost already.
+    pub(super) fn bought(&self) -> Option<usize> {
+        let is_spent = self.steps.contains(&Step::SendAgain);
+        let has_order = |nth: &usize| {
+            matches!(self.driver.record(*nth).answer, Some(Act::Done(Answer::Ordered(_))))
+        };
+        (0..self.driver.count()).find(|nth| !is_spent && has_order(nth))
+    }
+
+    /// The answer to whoever bought is lost, and the client sends the request again.
+    pub(super) async fn send_again(&mut self) -> anyhow::Result<()> {
+        let nth = self.bought().context("nobody has bought")?;
+        let ActorRecord { name, ref answer, .. } = *self.driver.record(nth);
+        let (heard, node) = (answer.clone(), self.driver.node(nth));
+        let (scheduler, user) = (&mut self.driver.scheduler, self.plan.user(nth));
+        let voucher = *scheduler.vouchers.first().context("nothing is on sale")?;
+        let request = Some(request_of(nth, voucher));
+        scheduler.log.say(Event::AnswerLost { actor: name, again: AGAIN });
+        let again = Attempt { request, ..Attempt::new(user, voucher) };
+        let again = scheduler.enter(AGAIN, node, again).await?;
+        let told = scheduler.finish(again).await?;
+        if let (Some(Act::Done(first)), Act::Done(second)) = (heard, told)
+            && first != second
+        {
+            scheduler.log.broken(Witness::OtherAnswer { first, second });
+        }
+        // It is the same order: nobody was told of two.
+        scheduler.unheard(again);
         self.moved(Mover::Lab);
         Ok(())
     }

@@ -17,7 +17,12 @@ use crate::steps::{AN_HOUR, ScheduleDriver};
 use crate::told::{Several, Witness};
 use crate::world::World;
 use ladder::{Capability, Invariant, LockKind};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
+
+/// The request of a buyer: nobody else's, in no other game either.
+pub(super) const fn request_of(nth: usize, voucher: i64) -> u128 {
+    ((voucher as u128) << 8) | nth as u128
+}
 
 /// The lease of an actor that is to be stopped until it has ended.
 pub(super) const LEASE_OF_THE_PAUSED: Duration = Duration::from_millis(250);
@@ -101,7 +106,8 @@ impl<'w> Game<'w> {
         for (nth, name) in plan.names().iter().enumerate() {
             let is_short = self.has_short_sessions || ahead.contains(&Step::Pause(nth));
             let lease = if is_short { LEASE_OF_THE_PAUSED } else { AN_HOUR };
-            let buyer = Attempt { lease, ..Attempt::new(plan.user(nth), voucher) };
+            let request = Some(request_of(nth, voucher));
+            let buyer = Attempt { lease, request, ..Attempt::new(plan.user(nth), voucher) };
             self.driver.enter(name, plan.node(nth), buyer).await?;
         }
         Ok(())
@@ -182,6 +188,9 @@ impl<'w> Game<'w> {
                     let live = self.driver.those(|state| has_begun(state) && !state.is_over());
                     possible.extend(live.map(Step::Kill));
                 }
+                FaultKind::LostAnswer => {
+                    possible.extend(self.bought().map(|_| Step::SendAgain));
+                }
                 FaultKind::Pause => {
                     let able = self.driver.those(ActorState::can_go_on);
                     possible
@@ -217,6 +226,7 @@ impl<'w> Game<'w> {
             Step::EndLease => self.end_lease().await?,
             Step::Kill(place) => self.kill(place).await?,
             Step::Pause(nth) => self.pause(nth).await?,
+            Step::SendAgain => self.send_again().await?,
         }
         self.run_those_set_free().await
     }
@@ -266,7 +276,10 @@ impl<'w> Game<'w> {
         let mut broken = self.judge().await?;
         let breaches = self.driver.scheduler.log.breaches().iter();
         broken.extend(breaches.map(|witness| Breach {
-            invariant: Invariant::NoBrokenPromise,
+            invariant: match witness {
+                Witness::OtherAnswer { .. } => Invariant::SameAnswer,
+                _ => Invariant::NoBrokenPromise,
+            },
             witness: witness.clone(),
         }));
         broken.extend(self.deadlocked());

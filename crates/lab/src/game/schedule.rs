@@ -38,6 +38,8 @@ pub enum Step {
     /// `SIGSTOP` of the actor's process, until the lease of its lock has ended. It goes on with
     /// the next step of an actor in it.
     Pause(usize),
+    /// The answer to whoever bought is lost, and the client sends the request again.
+    SendAgain,
 }
 
 impl Step {
@@ -45,7 +47,7 @@ impl Step {
     pub(crate) fn actor(self) -> Option<usize> {
         match self {
             Self::Go(actor) => Some(actor),
-            Self::EndLease | Self::Kill(_) | Self::Pause(_) => None,
+            Self::EndLease | Self::Kill(_) | Self::Pause(_) | Self::SendAgain => None,
         }
     }
 
@@ -81,6 +83,7 @@ impl fmt::Display for Step {
         match *self {
             Self::Go(actor) => formatter.write_str(ACTOR_NAMES[actor]),
             Self::EndLease => formatter.write_str("L"),
+            Self::SendAgain => formatter.write_str("S"),
             Self::Kill(FIRST) => formatter.write_str("K"),
             Self::Kill(actor) => write!(formatter, "K:{}", ACTOR_NAMES[actor]),
             Self::Pause(actor) => write!(formatter, "P:{}", ACTOR_NAMES[actor]),
@@ -89,7 +92,7 @@ impl fmt::Display for Step {
 }
 
 /// The steps, in order. As text an actor's step has the actor's letter and says which of its steps
-/// it is; `L` ends a lease, `K:A` kills the process of A, `P:A` pauses it. The numbers and the spaces may
+/// it is; `L` ends a lease, `K:A` kills the process of A, `P:A` pauses it, `S` loses an answer. The numbers and the spaces may
 /// be left out, `C` is the consumer where there is one, and `K` alone kills the first process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Schedule(pub Vec<Step>);
@@ -113,10 +116,10 @@ impl Schedule {
     }
 
     /// How many buyers there are: no fewer than two, and no fewer than the last by name.
-    pub fn actors(&self) -> usize {
+    pub fn buyers(&self) -> usize {
         let named = self.0.iter().filter_map(|step| match *step {
             Step::Go(actor) | Step::Kill(actor) | Step::Pause(actor) => Some(actor + 1),
-            Step::EndLease => None,
+            Step::EndLease | Step::SendAgain => None,
         });
         let named = named.filter(|count| *count <= CONSUMER);
         named.max().unwrap_or_default().max(2)
@@ -166,7 +169,7 @@ impl Serialize for Schedule {
 words! {
     /// Why a text is no schedule: a word means nothing, an actor's steps are not counted from 1, or it is too long.
     pub NoSchedule {
-        Word { word: String } => "{word} is no step: A1 is the first step of A, L ends a lease, K:A kills, P:A pauses", "{word} 不是一步：A1 是 A 的第一步，L 让租期到期，K:A 杀掉进程，P:A 暂停进程";
+        Word { word: String } => "{word} is no step: A1 is the first step of A, L ends a lease, K:A kills, P:A pauses, S loses an answer", "{word} 不是一步：A1 是 A 的第一步，L 让租期到期，K:A 杀掉进程，P:A 暂停进程，S 丢掉一个响应";
         Count { found: String, expected: String } => "{found} is out of place: the next step of that actor is {expected}", "{found} 的位置不对：它的下一步是 {expected}";
         TooLong { most: usize } => "a schedule has at most {most} steps", "一份调度最多 {most} 步";
     }
@@ -228,6 +231,7 @@ fn read(word: &str) -> Option<(Step, &str, &str)> {
     match first {
         'K' => Some((Step::Kill(FIRST), "", rest)),
         'L' => Some((Step::EndLease, "", rest)),
+        'S' => Some((Step::SendAgain, "", rest)),
         name => {
             let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
             Some((Step::Go(actor(name)?), &rest[..digits], &rest[digits..]))
@@ -242,13 +246,19 @@ mod tests {
 
     #[test]
     fn a_schedule_is_read_as_it_is_written() {
-        for name in
-            ["A1 B1 A2 B2", "A1 L B1", "B1 K:B A1", "C1 P:C A1 B1 C2", "A1 W1 K:W B1", "T1 A1 K:T"]
-        {
+        for name in [
+            "A1 B1 A2 B2",
+            "A1 L B1",
+            "B1 K:B A1",
+            "C1 P:C A1 B1 C2",
+            "A1 W1 K:W B1",
+            "T1 A1 K:T",
+            "A1 S B1",
+        ] {
             assert_eq!(name.parse::<Schedule>().map(|it| it.to_string()), Ok(name.to_owned()));
         }
         let two = "A1 B1 P:A B2 A2".parse::<Schedule>().unwrap();
-        assert_eq!((two.turns(), two.actors(), two.short().as_str()), (2, 2, "ABP:ABA"));
+        assert_eq!((two.turns(), two.buyers(), two.short().as_str()), (2, 2, "ABP:ABA"));
         assert!(two.faults().eq([Step::Pause(0)]));
     }
 

@@ -36,6 +36,8 @@ named! {
         Kill = "kill",
         /// A process is stopped past the lease of the lock that it holds (`SIGSTOP`).
         Pause = "pause",
+        /// The answer to whoever bought is lost, and the request is sent again.
+        LostAnswer = "lost",
     }
 }
 
@@ -47,6 +49,7 @@ impl FaultKind {
             Step::EndLease => Some(Self::Lease),
             Step::Kill(_) => Some(Self::Kill),
             Step::Pause(_) => Some(Self::Pause),
+            Step::SendAgain => Some(Self::LostAnswer),
         }
     }
 }
@@ -86,6 +89,7 @@ impl GamePlan {
             FaultKind::Lease => can_end_lease(rung),
             FaultKind::Kill => one_process_each && is_at_stake && can_be_killed(rung),
             FaultKind::Pause => one_process_each && is_at_stake && can_be_paused(rung),
+            FaultKind::LostAnswer => is_at_stake && rung.can(Capability::Retried),
         }
     }
 }
@@ -129,15 +133,15 @@ impl InitialState {
     }
 
     /// What is played from here.
-    fn plan(self, rung: &'static Rung, nodes: usize, actors: usize) -> GamePlan {
+    fn plan(self, rung: &'static Rung, processes: usize, buyers: usize) -> GamePlan {
         let one_voucher = matches!(self, Self::LastOne | Self::Unpaid);
         let one_user = matches!(self, Self::DoubleClick | Self::BuysAgain);
         GamePlan {
             rung,
-            buyers: actors,
-            users: if one_user { 1 } else { actors as u8 },
-            processes: nodes as u8,
-            stock: if one_voucher { 1 } else { actors as i32 },
+            buyers,
+            users: if one_user { 1 } else { buyers as u8 },
+            processes: processes as u8,
+            stock: if one_voucher { 1 } else { buyers as i32 },
             is_unpaid: self.has_unpaid_order(),
         }
     }
@@ -156,10 +160,12 @@ pub struct Setting {
     pub rung: &'static Rung,
     /// Where every schedule begins.
     pub from: InitialState,
-    /// Processes that sell; the actors take turns among them.
-    pub nodes: usize,
+    /// Processes that sell; the buyers take turns among them.
+    #[serde(rename = "nodes")]
+    pub processes: usize,
     /// Attempts to buy.
-    pub actors: usize,
+    #[serde(rename = "actors")]
+    pub buyers: usize,
     /// What may happen once.
     pub faults: Vec<FaultKind>,
 }
@@ -169,9 +175,16 @@ fn by_name<S: Serializer>(rung: &&'static Rung, serializer: S) -> Result<S::Ok, 
 }
 
 impl Setting {
+    /// With one process or one for each buyer, and all the faults that make sense there.
+    fn new(rung: &'static Rung, from: InitialState, processes: usize, buyers: usize) -> Self {
+        let processes = if processes == 1 { 1 } else { buyers };
+        let faults = faults_of(&from.plan(rung, processes, buyers));
+        Self { rung, from, processes, buyers, faults }
+    }
+
     /// What is played.
     pub fn plan(&self) -> GamePlan {
-        self.from.plan(self.rung, self.nodes, self.actors)
+        self.from.plan(self.rung, self.processes, self.buyers)
     }
 
     /// The settings in which a rung is explored unless something else is asked for.
@@ -179,11 +192,10 @@ impl Setting {
     /// A rung without a lock shares nothing but the database, so that one process shows what two
     /// would. A mutex is tried in one process and between two. Any other lock is meant to work
     /// between processes, and each actor has one of its own. Faults are about the lock that a user's
-    /// requests compete for: they are played where all actors are one user. Those of a rung with a
+    /// requests compete for: they are played where all buyers are one user. Those of a rung with a
     /// consumer are about what was promised, to whomever. Where an order is not paid in time, the process
     /// that sold it is killed, and another one goes on.
     pub fn of(rung: &'static Rung, options: &SettingOptions) -> Vec<Self> {
-        let actors = options.actors;
         let usual = |from: InitialState| -> &[usize] {
             match rung.lock {
                 LockKind::NoLock if from.has_unpaid_order() => &[2],
@@ -195,23 +207,21 @@ impl Setting {
                 | LockKind::Stream => &[2],
             }
         };
-        let nodes = |nodes: usize| if nodes == 1 { 1 } else { actors };
-        let counts = |from| options.nodes.map_or_else(|| usual(from).to_vec(), |asked| vec![asked]);
+        let counts =
+            |from| options.processes.map_or_else(|| usual(from).to_vec(), |asked| vec![asked]);
         let states = options.from.map_or_else(|| InitialState::ALL.to_vec(), |asked| vec![asked]);
-        let faults = |from: InitialState, nodes: usize| {
-            let mut possible = faults_of(&from.plan(rung, nodes, actors));
-            if let Some(asked) = &options.faults {
-                possible.retain(|fault| asked.contains(fault));
-            }
-            possible
-        };
         let states = states.into_iter().filter(|from| from.is_of(rung));
-        let settings =
-            states.flat_map(|from| counts(from).into_iter().map(move |count| (from, nodes(count))));
-        let mut settings: Vec<Self> = settings
-            .map(|(from, nodes)| Self { rung, from, nodes, actors, faults: faults(from, nodes) })
-            .collect();
-        settings.sort_by_key(|setting| setting.nodes);
+        let settings = states.flat_map(|from| {
+            let counts = counts(from).into_iter();
+            counts.map(move |count| Self::new(rung, from, count, options.buyers))
+        });
+        let mut settings: Vec<Self> = settings.collect();
+        if let Some(asked) = &options.faults {
+            for setting in &mut settings {
+                setting.faults.retain(|fault| asked.contains(fault));
+            }
+        }
+        settings.sort_by_key(|setting| setting.processes);
         settings
     }
 
@@ -223,10 +233,9 @@ impl Setting {
         rung: &'static Rung,
         schedule: &Schedule,
         from: InitialState,
-        nodes: usize,
+        processes: usize,
     ) -> Result<Self, String> {
-        let actors = schedule.actors();
-        let nodes = if nodes == 1 { 1 } else { actors };
+        let mut setting = Self::new(rung, from, processes, schedule.buyers());
         if schedule.0.is_empty() {
             return Err("a schedule has at least one step".to_owned());
         }
@@ -239,18 +248,18 @@ impl Setting {
         if schedule.names(TIME) && !from.has_unpaid_order() {
             return Err(format!("T ends an order that is not paid, and {from} has none"));
         }
-        let possible = faults_of(&from.plan(rung, nodes, actors));
         let faults: Vec<FaultKind> = schedule.faults().filter_map(FaultKind::of).collect();
         if faults.len() > 1 {
             return Err("a schedule has one fault at most".to_owned());
         }
-        if let Some(fault) = faults.iter().find(|fault| !possible.contains(fault)) {
+        if let Some(fault) = faults.iter().find(|fault| !setting.faults.contains(fault)) {
             return Err(format!(
-                "{fault} makes no sense on {} from {from} with {nodes} processes",
-                rung.id
+                "{fault} makes no sense on {} from {from} with {} processes",
+                rung.id, setting.processes
             ));
         }
-        Ok(Self { rung, from, nodes, actors, faults })
+        setting.faults = faults;
+        Ok(setting)
     }
 }
 
@@ -268,24 +277,24 @@ fn faults_of(plan: &GamePlan) -> Vec<FaultKind> {
 #[derive(Debug, Clone, Default)]
 pub struct SettingOptions {
     /// Attempts to buy.
-    pub actors: usize,
+    pub buyers: usize,
     /// Processes: one, or one for each actor.
-    pub nodes: Option<usize>,
+    pub processes: Option<usize>,
     /// Where schedules begin.
     pub from: Option<InitialState>,
     /// What may happen.
     pub faults: Option<Vec<FaultKind>>,
 }
 
-/// Why a rung cannot be explored with so many actors: "it …".
-pub fn not_explorable(rung: &Rung, actors: usize) -> Option<&'static str> {
-    if actors > 2 && rung.has_consumer() {
+/// Why a rung cannot be explored with so many buyers: "it …".
+pub fn not_explorable(rung: &Rung, buyers: usize) -> Option<&'static str> {
+    if buyers > 2 && rung.has_consumer() {
         return Some("has a consumer, which is the third actor beside two buyers");
     }
     // A mutex serves its waiters in the order in which they came, and so does the database.
     let in_order = matches!(rung.lock, LockKind::Mutex | LockKind::Database);
     let several_wait = rung.can(Capability::Wait) && !in_order;
-    (actors > 2 && several_wait).then_some(
+    (buyers > 2 && several_wait).then_some(
         "lets several wait for one release, and which of them is first is left to chance",
     )
 }

@@ -182,7 +182,7 @@ mod tests {
             |books: &IsolationBooks, promise| books.broken(&case(promise), false, false).is_some();
         let good = books(0, &[7, 8]);
         for promise in [BooksAddUp, LoopEnds, NoDeadlock, NoOversell, NoUndersell, OnePerUser] {
-            assert!(!broken(&good, promise), "{promise}");
+            assert!(!broken(&good, promise), "{promise:?}");
         }
         assert!(broken(&books(0, &[7, 8, 9]), NoOversell));
         assert!(broken(&books(0, &[7, 7]), OnePerUser));

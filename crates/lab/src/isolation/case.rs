@@ -11,7 +11,7 @@ use super::server::{DatabaseKind, IsolationLevel};
 use crate::Outcome;
 
 /// What is at stake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum IsolationPromise {

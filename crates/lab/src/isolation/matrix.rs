@@ -10,14 +10,14 @@ use report::Table;
 pub fn isolation_matrix(cells: &[IsolationCell]) -> String {
     let servers = DatabaseKind::ALL.into_iter();
     let servers: Vec<DatabaseKind> =
-        servers.filter(|server| cells.iter().any(|cell| cell.server == *server)).collect();
+        servers.filter(|server| cells.iter().any(|cell| cell.of.server == *server)).collect();
     let levels = IsolationLevel::ALL.into_iter();
     let levels: Vec<IsolationLevel> =
-        levels.filter(|level| cells.iter().any(|cell| cell.level == *level)).collect();
+        levels.filter(|level| cells.iter().any(|cell| cell.of.level == *level)).collect();
     let names: Vec<&str> = CASES
         .iter()
         .map(|case| case.name.as_str())
-        .filter(|name| cells.iter().any(|cell| cell.case == *name))
+        .filter(|name| cells.iter().any(|cell| cell.of.case == *name))
         .collect();
     let columns: Vec<(DatabaseKind, IsolationLevel)> =
         servers.iter().flat_map(|server| levels.iter().map(|level| (*server, *level))).collect();
@@ -31,7 +31,7 @@ pub fn isolation_matrix(cells: &[IsolationCell]) -> String {
     for name in names {
         let signs = columns.iter().map(|(server, level)| {
             let is_it = |cell: &&IsolationCell| {
-                (cell.case, cell.server, cell.level) == (name, *server, *level)
+                (cell.of.case, cell.of.server, cell.of.level) == (name, *server, *level)
             };
             cells.iter().find(is_it).map_or_else(|| Outcome::Absent.sign().to_string(), sign)
         });
@@ -43,5 +43,7 @@ pub fn isolation_matrix(cells: &[IsolationCell]) -> String {
 /// `✓ 40001`, and `!` before what is not as claimed.
 fn sign(cell: &IsolationCell) -> String {
     let wrong = if cell.is_wrong() { "!" } else { "" };
-    format!("{wrong}{} {}", cell.observed.sign(), cell.errors).trim_end().to_owned()
+    format!("{wrong}{} {}", cell.observed.sign(), cell.errors.as_deref().unwrap_or_default())
+        .trim_end()
+        .to_owned()
 }

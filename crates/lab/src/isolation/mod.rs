@@ -20,6 +20,6 @@ mod server;
 mod sql_session;
 
 pub use case::{CASES, IsolationCase, IsolationClaim, IsolationPromise};
-pub use cell::{IsolationCell, play_cell, skipped_cell};
+pub use cell::{IsolationCell, IsolationPlace, play_cell, unplayed_cell};
 pub use matrix::isolation_matrix;
 pub use server::{DatabaseKind, IsolationLevel, IsolationServer};

@@ -7,7 +7,7 @@ use crate::node_process::Task;
 use crate::scheduler::{Actor, Attempt, NodeIndex};
 use crate::told::Event;
 use ladder::{Capability, Point, QueueKeys, Rung, Scenario};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 
 /// Why there is no such replay: "it …"; `None` where there is one.
 pub(super) fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
@@ -15,7 +15,7 @@ pub(super) fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
         return Some("has no cache before its database");
     }
     let deletes_again = rung.can(Capability::DeleteAgain);
-    (scenario == Scenario::LostDelete && !deletes_again)
+    (matches!(scenario, Scenario::LostDelete | Scenario::UntoldCache) && !deletes_again)
         .then_some("deletes before the write, and not again")
 }
 
@@ -25,6 +25,10 @@ pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
     let first = scheduler.node().await?;
     let mut last = first;
     scheduler.buys("A", first, 0).await?;
+    // B finds nothing cached.
+    if pass_time(scheduler, voucher, true).await? {
+        scheduler.log.say(Event::MinutePasses);
+    }
     let b = scheduler.enter("B", first, Attempt::new(1, voucher)).await?;
     let operator = operator(scheduler, first, voucher).await?;
     match scenario {
@@ -34,21 +38,25 @@ pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
             scheduler.finish(b).await?;
             scheduler.finish(operator).await?;
         }
-        Scenario::LateRefill => {
+        Scenario::LateRefill | Scenario::JustRestocked => {
             scheduler.must_reach(b, &[Point::StockRead]).await?;
             scheduler.finish(operator).await?;
             scheduler.finish(b).await?;
         }
-        Scenario::LostDelete => {
+        Scenario::LostDelete | Scenario::UntoldCache => {
+            last = scheduler.node().await?;
             scheduler.must_reach(b, &[Point::StockRead]).await?;
             scheduler.must_reach(operator, &[Point::StockAdded]).await?;
             scheduler.finish(b).await?;
             scheduler.kill(first).await?;
-            last = scheduler.node().await?;
         }
         other => bail!("{other} is not about a cache"),
     }
-    cached_entries_expire(scheduler, voucher).await?;
+    let is_over = !matches!(scenario, Scenario::JustRestocked | Scenario::UntoldCache);
+    pass_time(scheduler, voucher, is_over).await?;
+    if is_over {
+        scheduler.log.say(Event::MinutePasses);
+    }
     scheduler.buys("C", last, 2).await?;
     Ok(())
 }
@@ -65,15 +73,18 @@ async fn operator(
     Ok(operator)
 }
 
-/// What has a time to live in the cache has lived; what has none stays.
-async fn cached_entries_expire(scheduler: &mut Scheduler<'_>, voucher: i64) -> anyhow::Result<()> {
+/// What has a time to live in the cache has lived; or its time stands still, however long the next steps take. What has
+/// none stays. Whether there was anything.
+async fn pass_time(scheduler: &Scheduler<'_>, voucher: i64, is_over: bool) -> anyhow::Result<bool> {
     let redis = Redis::new(&scheduler.servers.redis_urls[0])?;
     let keys = QueueKeys::with_prefix(&scheduler.key_prefix);
+    let mut found = false;
     for key in [keys.stock(voucher), keys.sold_out(voucher)] {
         if redis.query::<i64>(redis::cmd("PTTL").arg(&key)).await? > 0 {
-            redis.query::<()>(redis::cmd("DEL").arg(&key)).await?;
+            let left_ms = if is_over { 0 } else { 60_000 };
+            redis.query::<()>(redis::cmd("PEXPIRE").arg(&key).arg(left_ms)).await?;
+            found = true;
         }
     }
-    scheduler.log.say(Event::MinutePasses);
-    Ok(())
+    Ok(found)
 }

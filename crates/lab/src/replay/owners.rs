@@ -69,7 +69,7 @@ pub(super) async fn lost_wakeup(scheduler: &mut Scheduler<'_>) -> anyhow::Result
 }
 
 /// Where the rung has looked for the last time whether it may write, without the database.
-fn last_check(rung: &Rung) -> Point {
+pub(super) fn last_check(rung: &Rung) -> Point {
     match rung.lease {
         _ if rung.can(Capability::Fence) => Point::Locked,
         LeaseKind::Renewed => Point::LastCheck,

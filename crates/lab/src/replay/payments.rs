@@ -4,7 +4,11 @@ use anyhow::bail;
 
 use crate::Scheduler;
 use crate::scheduler::Act;
+use crate::told::Event;
 use ladder::Answer;
+
+/// A number that no order has.
+const NOBODYS_ORDER: i64 = i64::MAX;
 
 /// A and B have not paid in time, and C buys one of their two vouchers. Then both pay: there is a voucher
 /// for the first, and none for the second. The gateway says all of it twice.
@@ -30,4 +34,16 @@ pub(super) async fn late_payment(scheduler: &mut Scheduler<'_>) -> anyhow::Resul
         scheduler.says_again(nth, node).await?;
     }
     Ok(())
+}
+
+/// The gateway takes money for an order that the database does not have, be it that a failover lost it. It says so
+/// twice.
+pub(super) async fn unknown_order(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    scheduler.voucher(1).await?;
+    let node = scheduler.node().await?;
+    let notice = scheduler.pays("A", node, NOBODYS_ORDER).await?;
+    scheduler.log.say(Event::NoSuchOrder { order: 1 });
+    scheduler.may_fail(notice);
+    scheduler.finish(notice).await?;
+    scheduler.says_again(0, node).await
 }

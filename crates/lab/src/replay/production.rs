@@ -1,42 +1,16 @@
-//! The same scenarios for the rungs whose purchases go into batches: the production strategy, which is not
-//! shaped for the lab, and r23b. They have no pause points in a purchase. So the lab holds the voucher's row, on which every
-//! purchase must stop, and lets go of it when all actors are where they have to be.
+//! The scenarios for the rungs whose purchases go into batches, as far as no schedule says them: a crowd that makes a
+//! batch, and servers that fail.
 
 use anyhow::bail;
-use sqlx::{Postgres, Transaction};
 
 use super::TURNS_AWAY;
+use super::locked_row::{LockedRow, stop_at_row};
 use super::servers::replicated;
 use crate::Scheduler;
 use crate::lock_servers::LockServers;
-use crate::scheduler::{Act, Actor, Attempt, NodeIndex};
-use crate::told::{Event, Witness};
+use crate::scheduler::{Actor, Attempt, NodeIndex};
+use crate::told::Event;
 use ladder::Scenario;
-
-/// The row of a voucher, locked by the lab.
-struct Row(Transaction<'static, Postgres>);
-
-impl Row {
-    async fn hold(scheduler: &mut Scheduler<'_>, voucher: i64) -> anyhow::Result<Self> {
-        // In production an order does not wait for as long as the lab may hold the row.
-        let longer = "alter function sell set lock_timeout = '30s';
-                      alter function sell_many set lock_timeout = '30s'";
-        sqlx::raw_sql(longer).execute(&scheduler.database).await?;
-        let mut transaction = scheduler.database.begin().await?;
-        sqlx::query("select from seckill_vouchers where voucher_id = $1 for update")
-            .bind(voucher)
-            .execute(&mut *transaction)
-            .await?;
-        scheduler.log.say(Event::LabLocksRow);
-        Ok(Self(transaction))
-    }
-
-    async fn let_go(self, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
-        self.0.rollback().await?;
-        scheduler.log.say(Event::LabFreesRow);
-        Ok(())
-    }
-}
 
 /// Why there is no such replay: "it …"; `None` where there is one.
 pub(super) fn absent(scenario: Scenario) -> Option<&'static str> {
@@ -61,16 +35,6 @@ pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
     match scenario {
         Scenario::LastOne => crowd(scheduler, 1, &["A", "B"]).await,
         Scenario::Herd => crowd(scheduler, 5, &["A", "B", "C", "D", "E"]).await,
-        Scenario::DoubleClick => {
-            let node = scheduler.node().await?;
-            twice(scheduler, [node, node]).await
-        }
-        Scenario::TwoNodes => {
-            let nodes = [scheduler.node().await?, scheduler.node().await?];
-            twice(scheduler, nodes).await
-        }
-        Scenario::HolderDies => holder_dies(scheduler).await,
-        Scenario::PausedHolder => paused_holder(scheduler).await,
         Scenario::Failover => failover(scheduler).await,
         Scenario::Amnesia | Scenario::ClockJump => forgotten(scheduler, scenario).await,
         other => bail!("{other} is not played on this rung"),
@@ -85,7 +49,7 @@ async fn crowd(
 ) -> anyhow::Result<()> {
     let voucher = scheduler.voucher(stock).await?;
     let node = scheduler.node().await?;
-    let row = Row::hold(scheduler, voucher).await?;
+    let row = LockedRow::hold(scheduler, voucher).await?;
     let mut actors = Vec::new();
     for (user, name) in (0..).zip(names) {
         let actor = scheduler.enter(name, node, Attempt::new(user, voucher)).await?;
@@ -121,63 +85,16 @@ async fn crowd(
     Ok(())
 }
 
-async fn twice(scheduler: &mut Scheduler<'_>, nodes: [NodeIndex; 2]) -> anyhow::Result<()> {
-    let voucher = scheduler.voucher(2).await?;
-    let (row, a) = in_the_middle(scheduler, nodes[0], voucher).await?;
-    let b = scheduler.enter("B", nodes[1], Attempt::new(0, voucher)).await?;
-    scheduler.finish(b).await?;
-    row.let_go(scheduler).await?;
-    scheduler.finish_all(&[a, b]).await
-}
-
 /// A has the lock, and its statement waits for the row.
 async fn in_the_middle(
     scheduler: &mut Scheduler<'_>,
     node: NodeIndex,
     voucher: i64,
-) -> anyhow::Result<(Row, Actor)> {
-    let row = Row::hold(scheduler, voucher).await?;
+) -> anyhow::Result<(LockedRow, Actor)> {
+    let row = LockedRow::hold(scheduler, voucher).await?;
     let a = scheduler.enter("A", node, Attempt::new(0, voucher)).await?;
-    if !matches!(scheduler.finish(a).await?, Act::Waits(_)) {
-        bail!("A did not stop at the row");
-    }
-    scheduler.until_blocked().await?;
-    // A buyer who waits for too long is told that the outcome is unknown; the books are not.
-    scheduler.may_fail(a);
+    stop_at_row(scheduler, a).await?;
     Ok((row, a))
-}
-
-async fn holder_dies(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
-    let voucher = scheduler.voucher(2).await?;
-    let (first, second) = (scheduler.node().await?, scheduler.node().await?);
-    let (row, _) = in_the_middle(scheduler, first, voucher).await?;
-    scheduler.kill(first).await?;
-    scheduler.lease_over(0).await?;
-    // What A sent before it died is done now.
-    row.let_go(scheduler).await?;
-    let b = scheduler.enter("B", second, Attempt::new(0, voucher)).await?;
-    scheduler.finish_all(&[b]).await?;
-    if !scheduler.is_served(b) {
-        scheduler.log.broken(Witness::locked_out(1, false));
-    }
-    Ok(())
-}
-
-async fn paused_holder(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
-    let voucher = scheduler.voucher(2).await?;
-    let (first, second) = (scheduler.node().await?, scheduler.node().await?);
-    let (row, a) = in_the_middle(scheduler, first, voucher).await?;
-    scheduler.pause(first)?;
-    scheduler.lease_over(0).await?;
-    let b = scheduler.enter("B", second, Attempt::new(0, voucher)).await?;
-    scheduler.may_fail(b);
-    if !matches!(scheduler.finish(b).await?, Act::Waits(_)) {
-        bail!("B did not get the lock");
-    }
-    row.let_go(scheduler).await?;
-    scheduler.finish_all(&[b]).await?;
-    scheduler.resume(first)?;
-    scheduler.finish_all(&[a]).await
 }
 
 async fn failover(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
@@ -209,16 +126,13 @@ async fn forgotten(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow:
 /// B gets the lock that A still holds, and both stand before the row.
 async fn meet(
     scheduler: &mut Scheduler<'_>,
-    row: Row,
+    row: LockedRow,
     a: Actor,
     node: NodeIndex,
     voucher: i64,
 ) -> anyhow::Result<()> {
     let b = scheduler.enter("B", node, Attempt::new(0, voucher)).await?;
-    scheduler.may_fail(b);
-    if !matches!(scheduler.finish(b).await?, Act::Waits(_)) {
-        bail!("B did not get the lock");
-    }
+    stop_at_row(scheduler, b).await?;
     row.let_go(scheduler).await?;
     scheduler.finish_all(&[a, b]).await
 }

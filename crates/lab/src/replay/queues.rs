@@ -8,7 +8,7 @@ use crate::node_process::FEW_PLACES;
 use crate::scheduler::{Act, NodeIndex};
 use crate::told::{Event, FailedPart, Failure, Witness};
 use ladder::{Capability, Point, QueueKeys, Rung, Scenario};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 
 /// One buyer for each place in a queue.
 const BUYERS: [&str; FEW_PLACES] = ["A", "B", "C", "D", "E"];
@@ -28,11 +28,14 @@ pub(super) fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
         return Some(NO_CONSUMER);
     }
     let in_memory = rung.can(Capability::QueueInMemory);
-    let writes_orders = !rung.can(Capability::Relay);
+    let writes_orders = !rung.decides_in_database();
     let unless = |applies: bool, reason: &'static str| (!applies).then_some(reason);
     match scenario {
         Scenario::GroupFromNow | Scenario::StreamTrimmed => unless(!in_memory, NO_STREAM),
-        Scenario::DiesBeforeAck | Scenario::OneConsumerName | Scenario::PoisonEntry => {
+        Scenario::DiesBeforeAck
+        | Scenario::OneConsumerName
+        | Scenario::PoisonEntry
+        | Scenario::PoisonWithLast => {
             unless(!in_memory, NO_STREAM).or(unless(writes_orders, WRITES_NONE))
         }
         Scenario::ConnectionLost => unless(writes_orders, WRITES_NONE),
@@ -63,7 +66,8 @@ pub(super) async fn play(scenario: Scenario, scheduler: &mut Scheduler<'_>) -> a
         Scenario::DiesBeforeWrite => failing_consumers::dies_before_write(scheduler).await,
         Scenario::DiesWithLast => failing_consumers::dies_with_last(scheduler).await,
         Scenario::GivenUp => failing_consumers::given_up(scheduler).await,
-        Scenario::PoisonEntry => poison_entry(scheduler).await,
+        Scenario::PoisonEntry => poison_entry(scheduler, 2).await.map(drop),
+        Scenario::PoisonWithLast => poison_with_last(scheduler).await,
         Scenario::GroupFromNow => group_from_now(scheduler).await,
         Scenario::StreamTrimmed => stream_trimmed(scheduler).await,
         Scenario::StockReloaded | Scenario::SoldAfterReload => stock_reloaded(scheduler).await,
@@ -112,8 +116,8 @@ async fn full_queue_dies(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
 }
 
 /// An entry that can never be written comes first.
-async fn poison_entry(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
-    scheduler.voucher(2).await?;
+async fn poison_entry(scheduler: &mut Scheduler<'_>, stock: i32) -> anyhow::Result<NodeIndex> {
+    scheduler.voucher(stock).await?;
     let node = scheduler.node().await?;
     let redis = Redis::new(&scheduler.servers.redis_urls[0])?;
     let mut add = redis::cmd("XADD");
@@ -121,6 +125,13 @@ async fn poison_entry(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     redis.query::<()>(&add).await?;
     scheduler.log.say(Event::NoOrderInStream);
     scheduler.buys("A", node, 0).await?;
+    Ok(node)
+}
+
+/// The same, A has bought the last voucher, and B comes too late.
+async fn poison_with_last(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
+    let node = poison_entry(scheduler, 1).await?;
+    scheduler.buys("B", node, 1).await?;
     Ok(())
 }
 

@@ -1,49 +1,61 @@
 //! The scenarios that are nothing but steps, as schedules: `A=1@2` is user 1, who comes to process 2 as actor A.
 //!
-//! `A>looked` goes on to the first of such points, or as far as it gets; `A!looked` has to come there; `A+B` go on to
-//! their ends. `K:A` kills the process of A, and the time of its lease passes; after that `B?` is to be served. `L` ends
-//! the lease of user 1, and `over` is its time: a watchdog has renewed it, or it has ended. Where orders have to be
-//! paid, `A$2` is A's payment, of which process 2 is told; after `due` it comes too late. `T@1` ends one order that is
-//! not paid, in process 1; `E@2` is another process, which ends all of them.
+//! `A>looked` goes on to the first of such points, or as far as it gets; `A!looked` has to come there; `A+B.` go on to
+//! their ends. `K:A` kills the process of A, and `P:A` stops it past the lease until A goes on, as in the schedules of a
+//! game. From `row` to `free` the lab holds the row of the first voucher, and `A#` stops there. `over` is the time of the
+//! lease of user 1: a watchdog that lives has renewed it, or it has ended; after that `B?` is to be served. `forced` ends
+//! that lease on every server before its time. Where orders have to be paid, `A$2` is A's payment, of which process 2 is
+//! told; after `due` it comes too late. `T@1` ends one order that is not paid, in process 1; `E@2` is another process,
+//! which ends all of them.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 
+use super::locked_row::{LockedRow, stop_at_row};
 use crate::Scheduler;
 use crate::looks::LeaseEnd;
-use crate::scheduler::{Actor, Attempt, NodeIndex};
+use crate::scheduler::{Actor, ActorState, Attempt, NodeIndex};
 use crate::told::{Event, Witness};
 use ladder::{Capability, LeaseKind, LockKind, Point, SEGMENTS, Scenario};
 
 /// `*2` wants the second voucher, and `~` has a lease that ends soon.
 const SCHEDULES: [(Scenario, &str); 15] = [
-    (Scenario::LastOne, "stock:1 A=1@1 B=rival@1 A!looked B>looked A+B"),
+    (Scenario::LastOne, "stock:1 A=1@1 B=rival@1 A!looked B>looked A+B."),
     (
         Scenario::Herd,
-        "stock:5 A=1@1 B=2@1 C=3@1 D=4@1 E=5@1 A!looked B>looked C>looked D>looked E>looked A+B+C+D+E",
+        "stock:5 A=1@1 B=2@1 C=3@1 D=4@1 E=5@1 A!looked B>looked C>looked D>looked E>looked A+B+C+D+E.",
     ),
-    (Scenario::OtherSegment, "stock:2 segments A=1@1 A B=rival@1 B"),
-    (Scenario::DoubleClick, "stock:2 A=1@1 B=1@1 A>counted B>counted A+B"),
-    (Scenario::TwoNodes, "stock:2 A=1@1 B=1@2 A>counted B>counted A+B"),
-    (Scenario::EarlyRelease, "stock:2 A=1@1 B=1@1 A!committing B>orders_counted A+B"),
-    (Scenario::HolderDies, "stock:2 A=1@1~ B=1@2 A!locked K:A B?"),
-    (Scenario::DiesBetween, "stock:2 A=1@1~ B=1@2 A!acquiring K:A B?"),
+    (Scenario::OtherSegment, "stock:2 segments A=1@1 A. B=rival@1 B."),
+    (Scenario::DoubleClick, "stock:2 A=1@1 B=1@1 A>counted B>counted A+B."),
+    (Scenario::TwoNodes, "stock:2 A=1@1 B=1@2 A>counted B>counted A+B."),
+    (Scenario::EarlyRelease, "stock:2 A=1@1 B=1@1 A!committing B>orders_counted A+B."),
+    (Scenario::HolderDies, "stock:2 A=1@1~ B=1@2 A!locked K:A over B?"),
+    (Scenario::DiesBetween, "stock:2 A=1@1~ B=1@2 A!acquiring K:A over B?"),
     (
         Scenario::SlowHolder,
-        "stock:1 stock:2 A=1@1~ B=1@2*2 C=1@2*2 A!committing over B>door A C>door B+C",
+        "stock:1 stock:2 A=1@1~ B=1@2*2 C=1@2*2 A!committing over B>door A. C>door B+C.",
     ),
-    (Scenario::OutlivedLease, "stock:2 A=1@1~ B=1@2 A!orders_counted over B>door A+B"),
+    (Scenario::OutlivedLease, "stock:2 A=1@1~ B=1@2 A!orders_counted over B>door A+B."),
     // Nobody waits for the lease: whether it is still there at the comparison must not depend on how fast the work
     // before it was.
     (
         Scenario::StalledRelease,
-        "stock:1 stock:2 A=1@1 B=1@2*2 C=1@2*2 A!releasing L B>door A C>door B+C",
+        "stock:1 stock:2 A=1@1 B=1@2*2 C=1@2*2 A!releasing forced B>door A. C>door B+C.",
     ),
-    (Scenario::PayAndExpire, "stock:1 A=1@1 A due T@1 T!order_due A$2 A!paying A+T"),
-    (Scenario::SoldAgain, "stock:1 A=1@1 A due A$2 A!paying T@1 T>end B=2@1 B A+T+B"),
-    (Scenario::HalfExpired, "stock:1 A=1@1 A due T@1 T!half_done K:T E@2 B=2@2 B"),
-    (Scenario::ForgottenTimer, "stock:1 A=1@1 A K:A due E@2 B=2@2 B"),
+    (Scenario::PayAndExpire, "stock:1 A=1@1 A. due T@1 T!order_due A$2 A!paying A+T."),
+    (Scenario::SoldAgain, "stock:1 A=1@1 A. due A$2 A!paying T@1 T>end B=2@1 B. A+T+B."),
+    (Scenario::HalfExpired, "stock:1 A=1@1 A. due T@1 T!half_done K:T E@2 B=2@2 B."),
+    (Scenario::ForgottenTimer, "stock:1 A=1@1 A. K:A due E@2 B=2@2 B."),
+];
+
+/// The schedules of rungs whose purchases go into batches and have no pause points.
+const IN_BATCHES: [(Scenario, &str); 4] = [
+    (Scenario::DoubleClick, "stock:2 row A=1@1 A# B=1@1 B>end free A+B."),
+    (Scenario::TwoNodes, "stock:2 row A=1@1 A# B=1@2 B>end free A+B."),
+    // What A sent before it died is done when the row is free.
+    (Scenario::HolderDies, "stock:2 row A=1@1 A# K:A over free B=1@2 B?"),
+    (Scenario::PausedHolder, "stock:2 row A=1@1 A# P:A B=1@2 B# free B. A."),
 ];
 
 /// How far a second request gets: in, or to the lock's door.
@@ -73,8 +85,9 @@ fn points(name: &str) -> anyhow::Result<Vec<Point>> {
 }
 
 /// The schedule of `scenario`; `None` where a scenario is more than steps.
-pub(super) fn of(scenario: Scenario) -> Option<&'static str> {
-    SCHEDULES.iter().find(|(known, _)| *known == scenario).map(|(_, schedule)| *schedule)
+pub(super) fn of(scenario: Scenario, in_batches: bool) -> Option<&'static str> {
+    let schedules = if in_batches { &IN_BATCHES[..] } else { &SCHEDULES };
+    schedules.iter().find(|(known, _)| *known == scenario).map(|(_, schedule)| *schedule)
 }
 
 /// Plays a schedule.
@@ -83,8 +96,9 @@ pub(super) async fn play(
     schedule: &'static str,
 ) -> anyhow::Result<()> {
     let (mut actors, mut end) = (BTreeMap::new(), LeaseEnd::Ended);
+    let (mut row, mut stopped) = (None, None);
     for word in schedule.split(' ') {
-        let (name, sign, rest) = match word.find(['=', '!', '>', ':', '?', '$', '@']) {
+        let (name, sign, rest) = match word.find(['=', '!', '>', '#', ':', '?', '$', '@', '.']) {
             Some(at) => (&word[..at], &word[at..=at], &word[at + 1..]),
             None => (word, "", ""),
         };
@@ -101,14 +115,18 @@ pub(super) async fn play(
             (name, ">") => {
                 scheduler.until_first(actor(name)?, &points(rest)?).await?;
             }
-            ("K", ":") => end = dies(scheduler, actor(rest)?).await?,
+            ("row", _) => row = Some(LockedRow::hold(scheduler, scheduler.vouchers[0]).await?),
+            (name, "#") => stop_at_row(scheduler, actor(name)?).await?,
+            ("free", _) => row.take().context("nobody holds it")?.let_go(scheduler).await?,
+            ("P", ":") => stopped = Some(pause(scheduler, actor(rest)?).await?),
+            ("K", ":") => kill(scheduler, actor(rest)?).await?,
             (name, "?") => {
                 scheduler.finish_all(&[actor(name)?]).await?;
                 if !scheduler.is_served(actor(name)?) {
                     scheduler.log.broken(Witness::locked_out(1, end == LeaseEnd::Never));
                 }
             }
-            ("L", _) => scheduler.end_lease(0).await?,
+            ("forced", _) => scheduler.end_lease(0).await?,
             ("due", _) => scheduler.time_to_pay_passes(scheduler.vouchers[0]).await?,
             (name, "$") => {
                 let (order, node) =
@@ -124,11 +142,18 @@ pub(super) async fn play(
                 let node = process(scheduler, rest).await?;
                 actors.insert(name, scheduler.expires(node, scheduler.vouchers[0]).await?);
             }
-            ("over", _) => lease_is_over(scheduler).await?,
-            (names, _) => {
+            ("over", _) => end = lease_is_over(scheduler).await?,
+            (names, ".") => {
                 let all = names.split('+').map(actor).collect::<anyhow::Result<Vec<_>>>()?;
+                let of_stopped = |node: &mut NodeIndex| {
+                    all.iter().any(|actor| scheduler.actors[actor.0].node == node.0)
+                };
+                if let Some(node) = stopped.take_if(of_stopped) {
+                    scheduler.resume(node)?;
+                }
                 scheduler.finish_all(&all).await?;
             }
+            _ => bail!("{word:?} is no word of a schedule"),
         }
     }
     Ok(())
@@ -163,24 +188,32 @@ async fn process(scheduler: &mut Scheduler<'_>, number: &str) -> anyhow::Result<
     Ok(node)
 }
 
-/// The process of an actor is killed, and the lease of user 1 has its time.
-async fn dies(scheduler: &mut Scheduler<'_>, actor: Actor) -> anyhow::Result<LeaseEnd> {
+/// The process of an actor is killed, and PostgreSQL has noticed.
+async fn kill(scheduler: &mut Scheduler<'_>, actor: Actor) -> anyhow::Result<()> {
     let node = NodeIndex(scheduler.actors[actor.0].node);
     scheduler.kill(node).await?;
     scheduler.until_disconnected(node).await?;
     if scheduler.rung.lock == LockKind::Database {
         scheduler.log.say(Event::DeadTransactionEnds);
     }
-    scheduler.lease_over(0).await
+    Ok(())
 }
 
-/// Watchdogs renew; the rungs before them let the lease end.
-async fn lease_is_over(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
-    let renews = scheduler.rung.lease == LeaseKind::Renewed;
-    let expected = if renews { LeaseEnd::Renewed } else { LeaseEnd::Ended };
+/// The process of an actor is stopped, and the lease of user 1 ends.
+async fn pause(scheduler: &mut Scheduler<'_>, actor: Actor) -> anyhow::Result<NodeIndex> {
+    let node = NodeIndex(scheduler.actors[actor.0].node);
+    scheduler.pause(node)?;
+    scheduler.lease_over(0).await?;
+    Ok(node)
+}
+
+/// Watchdogs that live renew; otherwise the lease ends, where there is one.
+async fn lease_is_over(scheduler: &mut Scheduler<'_>) -> anyhow::Result<LeaseEnd> {
+    let is_dead = scheduler.count(|record| record.state == ActorState::Killed) > 0;
+    let is_kept = scheduler.rung.lease == LeaseKind::Renewed && !is_dead;
     let end = scheduler.lease_over(0).await?;
-    if end != expected {
-        bail!("the lease was to be {expected:?}, and is {end:?}");
+    if (end == LeaseEnd::Renewed) != is_kept {
+        bail!("the lease came to {end:?}");
     }
-    Ok(())
+    Ok(end)
 }

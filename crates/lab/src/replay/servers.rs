@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 
+use super::owners::last_check;
 use super::schedules::IN_OR_AT_THE_DOOR;
 use crate::Scheduler;
 use crate::lock_servers::LockServers;
@@ -66,7 +67,7 @@ impl Pair {
 
     /// The master dies, and the replica is what processes find that start from now on.
     pub(super) async fn promote(&self, scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
-        scheduler.servers.nodes[0].kill();
+        scheduler.servers.nodes[0].process.kill();
         scheduler.log.say(Event::MasterKilled);
         self.replica.promote().await?;
         scheduler.log.say(Event::ReplicaPromoted);
@@ -91,9 +92,13 @@ pub(super) async fn failover(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()
     meet(scheduler, a, b).await
 }
 
-/// A server of the lock restarts with an empty memory.
+/// A server of the lock restarts with an empty memory. A lock that is told of it when its connection ends looks no
+/// more: A has looked for the last time before.
 pub(super) async fn amnesia(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
     let (a, b) = one_of_two_holds(scheduler).await?;
+    if last_check(scheduler.rung) == Point::LastCheck {
+        scheduler.must_reach(a, &[Point::LastCheck]).await?;
+    }
     let forgets = scheduler.servers.nodes.len().min(2) - 1;
     scheduler.servers.nodes[forgets].restart_empty().await?;
     scheduler.log.say(Event::RedisEmpty { redis: forgets + 1 });
@@ -127,7 +132,7 @@ async fn held_by_as_few_as_possible(scheduler: &mut Scheduler<'_>, a: Actor) -> 
     let bare_majority = scheduler.rung.can(Capability::Majority);
     let last = scheduler.servers.nodes.len() - 1;
     if bare_majority {
-        scheduler.servers.nodes[last].kill();
+        scheduler.servers.nodes[last].process.kill();
         scheduler.log.say(Event::RedisDown { redis: last + 1 });
     }
     scheduler.must_reach(a, &[Point::OrdersCounted]).await?;

@@ -6,7 +6,7 @@ use sqlx::{Connection, PgConnection};
 
 use crate::World;
 use ladder::Tables;
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use report::machine;
 use seckill::model::{Clock, SystemClock};
 

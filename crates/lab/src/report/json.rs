@@ -44,8 +44,8 @@ impl Serialize for LabReport {
         let (skipped, played): (Vec<_>, Vec<_>) =
             self.cells.iter().partition(|cell| cell.is_skipped());
         let skipped = skipped.into_iter().map(|cell| Without {
-            rung: cell.rung,
-            scenario: Some(cell.scenario),
+            rung: cell.of.rung,
+            scenario: Some(cell.of.scenario),
             reason: cell.witness_in(Language::English).unwrap_or_default(),
         });
         let no_rushes = |skipped: bool| {

@@ -9,7 +9,7 @@ pub mod terminal;
 pub use environment::Environment;
 pub use sentences::{counted, counted_es};
 
-use super::{Cell, Outcome, RushOptions, RushReport, absent};
+use super::{Cell, Outcome, RushOptions, RushReport, absent, missing};
 use ladder::{Invariant, Rung, Scenario};
 
 /// Everything that a run of the lab found out.
@@ -40,10 +40,19 @@ pub struct NoRush {
     pub skipped: bool,
 }
 
+impl NoRush {
+    /// What lacks something on this machine is skipped.
+    pub fn new(rung: &Rung, error: &anyhow::Error) -> Self {
+        let missing = missing(error);
+        let skipped = missing.is_some();
+        Self { rung: rung.id, reason: missing.unwrap_or_else(|| format!("{error:#}")), skipped }
+    }
+}
+
 impl LabReport {
     /// The cell of `rung` and `scenario`; `None` where that makes no sense or was not asked for.
     pub fn cell(&self, rung: &Rung, scenario: Scenario) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.rung == rung.id && cell.scenario == scenario)
+        self.cells.iter().find(|cell| cell.of.rung == rung.id && cell.of.scenario == scenario)
     }
 
     /// The rung's rush.
@@ -63,7 +72,8 @@ impl LabReport {
     /// The scenarios that were played at all, with what is at stake in them, in the order in
     /// which promises and scenarios are declared.
     pub fn scenarios(&self) -> Vec<(Invariant, Vec<Scenario>)> {
-        let played = |scenario: &Scenario| self.cells.iter().any(|cell| cell.scenario == *scenario);
+        let played =
+            |scenario: &Scenario| self.cells.iter().any(|cell| cell.of.scenario == *scenario);
         let of = |invariant: &Invariant| {
             let all = Scenario::ALL.iter().copied();
             all.filter(|scenario| scenario.invariant() == *invariant).filter(played).collect()
@@ -78,9 +88,9 @@ impl LabReport {
         let mut broken: Vec<Invariant> = self
             .cells
             .iter()
-            .filter(|cell| cell.rung == rung.id && cell.observed != Outcome::Holds)
+            .filter(|cell| cell.of.rung == rung.id && cell.observed != Outcome::Holds)
             .filter(|cell| !cell.is_skipped())
-            .map(|cell| cell.invariant)
+            .map(|cell| cell.of.invariant)
             .collect();
         broken.extend(self.rush(rung).into_iter().flat_map(|rush| &rush.broken));
         broken.sort_unstable();

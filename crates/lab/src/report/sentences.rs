@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{LabReport, NoRush};
-use crate::Cell;
-use crate::told::InWords;
+use crate::{Cell, MatrixPlace};
 use ladder::Rung;
 use seckill::http::Language;
 
@@ -21,46 +20,6 @@ pub(super) fn short_label(rung: &Rung) -> &'static str {
 /// "user mutex inside tx".
 pub(super) fn mechanism(rung: &Rung) -> String {
     rung.id.split_once('_').map_or("", |(_, mechanism)| mechanism).replace('_', " ")
-}
-
-impl Cell {
-    /// "breaks, as claimed".
-    pub fn outcome(&self) -> String {
-        self.outcome_in(Language::English)
-    }
-
-    /// The same in either language.
-    pub fn outcome_in(&self, language: Language) -> String {
-        let seen = self.observed.in_words(language);
-        match language {
-            _ if self.is_skipped() => seen,
-            Language::English if self.is_as_claimed() => format!("{seen}, as claimed"),
-            Language::English => {
-                format!("{seen}, NOT as claimed: it claims to {}", self.claimed.infinitive())
-            }
-            Language::Chinese if self.is_as_claimed() => format!("{seen}，与声明相符"),
-            Language::Chinese => {
-                format!("{seen}，与声明不符：声明的是{}", self.claimed.in_words(language))
-            }
-        }
-    }
-
-    /// "r03_version_cas  herd", and what happens there.
-    pub fn heading(&self, language: Language) -> (String, &'static str) {
-        let name = format!("{}  {}", self.rung, self.scenario);
-        (name, self.scenario.story(language))
-    }
-
-    /// What the verdict rests on, in either language.
-    pub fn witness_in(&self, language: Language) -> Option<String> {
-        self.witness.as_ref().map(|witness| witness.in_words(language))
-    }
-
-    /// "r03_version_cas, herd: holds no_undersell, NOT as claimed".
-    fn in_full(&self) -> String {
-        let witness = self.witness.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
-        format!("{} {}: {} {}{witness}", self.rung, self.scenario, self.invariant, self.outcome())
-    }
 }
 
 impl LabReport {
@@ -82,8 +41,7 @@ impl LabReport {
         for cell in self.cells.iter().filter(|cell| cell.is_skipped()) {
             let reason = cell.witness_in(Language::English);
             let reason = reason.unwrap_or_else(|| "no reason was given".to_owned());
-            let name = format!("{} {}", cell.rung, cell.scenario);
-            by_reason.entry(reason).or_default().push(name);
+            by_reason.entry(reason).or_default().push(cell.of.name());
         }
         for NoRush { rung, reason, .. } in self.no_rushes.iter().filter(|rush| rush.skipped) {
             by_reason.entry(reason.clone()).or_default().push(format!("{rung} rush"));

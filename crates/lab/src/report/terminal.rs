@@ -4,6 +4,8 @@
 //! of the rungs are numbers anyway, and the whole ladder fits into some hundred columns. Where
 //! it does not, it comes in pieces, each with the names again.
 
+use std::iter;
+
 use console::{Style, Term, measure_text_width};
 use program::OutputFile;
 use report::Table;
@@ -41,6 +43,12 @@ impl Look {
     pub fn beside<'a>(files: impl IntoIterator<Item = &'a OutputFile>) -> Self {
         let taken = files.into_iter().any(OutputFile::is_stdout);
         if taken { Self::stderr() } else { Self::stdout() }
+    }
+
+    /// Whether no line of a text is too long.
+    pub fn fits(self, text: &str) -> bool {
+        let room = self.width.unwrap_or(usize::MAX);
+        text.lines().all(|line| measure_text_width(line) <= room)
     }
 
     fn style(self) -> Style {
@@ -84,21 +92,18 @@ fn width(term: &Term) -> Option<usize> {
 pub fn render(report: &LabReport, look: Look) -> String {
     let mut parts = vec![matrix(report, look), legend(report, look)];
     if !report.rushes.is_empty() {
-        parts.push(rushes(report, look));
+        let RushOptions { users, stock, .. } = report.crowd;
+        let heading = format!("The rush: {users} buyers for {stock} vouchers, some of them twice");
+        let table = rushes(&report.rushes, look).replace('\n', "\n  ");
+        parts.push(format!("{}\n  {table}", look.heading(&heading)));
     }
-    let objections = report.objections();
-    if !objections.is_empty() {
-        let heading = look.judged(Outcome::Breaks, true, "Not as claimed");
-        parts.push(list(&heading, &objections, look));
-    }
+    parts.extend(not_as_claimed(&report.objections(), look));
     let skipped: Vec<String> = report
         .skipped()
         .into_iter()
         .map(|(how, names)| format!("{}: {how}", names.join(", ")))
         .collect();
-    if !skipped.is_empty() {
-        parts.push(list(&look.heading("Skipped"), &skipped, look));
-    }
+    parts.extend(list(&look.heading("Skipped"), &skipped, look));
     parts.join("\n\n")
 }
 
@@ -113,76 +118,47 @@ pub fn verdict(report: &LabReport, look: Look) -> String {
 
 /// What each scenario did to each rung.
 pub fn matrix(report: &LabReport, look: Look) -> String {
-    let groups = report.scenarios();
-    let names = groups.iter().flat_map(|(_, all)| all).map(|it| it.as_str().len() + 2);
-    let first = names.max().unwrap_or(0).max("every promise".len());
-    let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(first));
-    let long = report.rungs.iter().map(|rung| label(rung).len() + 2).sum::<usize>() <= room;
-    let label = if long { label } else { short_label };
-    let columns: Vec<Column> = report
-        .rungs
-        .iter()
-        .map(|rung| Column {
-            rung,
-            label: label(rung),
-            width: label(rung).len().max(2) + 1 + usize::from(long),
-        })
-        .collect();
-    let pieces: Vec<String> =
-        pieces(&columns, room).into_iter().map(|piece| lines(report, piece, first, look)).collect();
+    let whole = piece(report, &report.rungs, true, look);
+    if look.fits(&whole) {
+        return whole;
+    }
+    let (mut pieces, mut rest) = (Vec::new(), &report.rungs[..]);
+    while !rest.is_empty() {
+        // As many columns as there is room for, and at least one.
+        let is_room = |count: &usize| look.fits(&piece(report, &rest[..*count], false, look));
+        let count = (1..=rest.len()).take_while(is_room).last().unwrap_or(1);
+        pieces.push(piece(report, &rest[..count], false, look));
+        rest = &rest[count..];
+    }
     pieces.join("\n\n")
 }
 
-struct Column {
-    rung: &'static Rung,
-    label: &'static str,
-    width: usize,
-}
-
-/// As many columns a piece as there is room for, and at least one.
-fn pieces(columns: &[Column], room: usize) -> Vec<&[Column]> {
-    let (mut found, mut rest) = (Vec::new(), columns);
-    while !rest.is_empty() {
-        let mut used = 0;
-        let fits = rest.iter().take_while(|column| {
-            used += column.width;
-            used <= room
-        });
-        let (piece, after) = rest.split_at(fits.count().max(1));
-        found.push(piece);
-        rest = after;
-    }
-    found
-}
-
-/// One piece of the matrix.
-fn lines(report: &LabReport, columns: &[Column], first: usize, look: Look) -> String {
-    let row = |name: &str, cells: Vec<String>| {
-        let cells: String =
-            columns.iter().zip(cells).map(|(column, cell)| right(&cell, column.width)).collect();
-        format!("{name}{}{cells}", " ".repeat(first - measure_text_width(name)))
-            .trim_end()
-            .to_owned()
+/// The matrix of some rungs, which have long labels and room between them, or neither.
+fn piece(report: &LabReport, rungs: &[&Rung], long: bool, look: Look) -> String {
+    let label = |rung: &&Rung| match long {
+        true => look.heading(label(rung)),
+        // As wide as a sign of what is wrong.
+        false => {
+            let label = short_label(rung);
+            " ".repeat(2_usize.saturating_sub(label.len())) + &look.heading(label)
+        }
     };
-    let heads = columns.iter().map(|column| look.heading(column.label)).collect();
-    let mut lines = vec![row("", heads)];
+    let heads: Vec<String> = iter::once(String::new()).chain(rungs.iter().map(label)).collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = Table::new(&heads, &[]).spaced(if long { 2 } else { 1 });
     for (invariant, scenarios) in report.scenarios() {
-        lines.push(look.heading(invariant.as_str()));
+        table.add([look.heading(invariant.as_str())]);
         for scenario in scenarios {
-            let cells = columns.iter().map(|column| sign(report, column.rung, scenario, look));
-            lines.push(row(&format!("  {scenario}"), cells.collect()));
+            let signs = rungs.iter().map(|rung| sign(report, rung, scenario, look));
+            table.add(iter::once(format!("  {scenario}")).chain(signs));
         }
     }
     if !report.rushes.is_empty() {
-        lines.push(look.heading("every promise"));
-        let cells = columns.iter().map(|column| rush_sign(report.rush(column.rung), look));
-        lines.push(row("  rush", cells.collect()));
+        table.add([look.heading("every promise")]);
+        let signs = rungs.iter().map(|rung| rush_sign(report.rush(rung), look));
+        table.add(iter::once("  rush".to_owned()).chain(signs));
     }
-    lines.join("\n")
-}
-
-fn right(text: &str, width: usize) -> String {
-    format!("{}{text}", " ".repeat(width.saturating_sub(measure_text_width(text))))
+    table.text()
 }
 
 fn sign(report: &LabReport, rung: &Rung, scenario: Scenario, look: Look) -> String {
@@ -239,10 +215,10 @@ fn wrapped(items: &[String], between: &str, look: Look) -> String {
 }
 
 /// A line a rush.
-fn rushes(report: &LabReport, look: Look) -> String {
+pub fn rushes(rushes: &[RushReport], look: Look) -> String {
     let heads = ["rung", "orders", "orders/s", "p99", "", ""].map(|head| look.aside(head));
     let mut table = Table::new(&heads.each_ref().map(String::as_str), &[4, 5]);
-    for rush in &report.rushes {
+    for rush in rushes {
         let latency =
             rush.crowd.latency_ms.map_or_else(String::new, |it| format!("{:.0} ms", it.p99));
         let outcome = look.judged(Outcome::from(rush), !rush.as_claimed, rush.outcome());
@@ -250,31 +226,24 @@ fn rushes(report: &LabReport, look: Look) -> String {
             (rush.crowd.figures.orders.to_string(), format!("{:.0}", rush.crowd.orders_per_s));
         table.add([rush.rung.clone(), orders, rate, latency, outcome, rush.losses()]);
     }
-    let RushOptions { users, stock, .. } = report.crowd;
-    let heading = format!("The rush: {users} buyers for {stock} vouchers, some of them twice");
-    let heading = look.heading(&heading);
-    format!("{heading}\n  {}", table.text().replace('\n', "\n  "))
+    table.text()
 }
 
-fn list(heading: &str, items: &[String], look: Look) -> String {
-    let items = items.iter().map(|item| filled(item, "  ", look));
-    format!("{heading}\n{}", items.collect::<Vec<_>>().join("\n"))
+/// What speaks against the claims, where anything does.
+pub(crate) fn not_as_claimed(objections: &[String], look: Look) -> Option<String> {
+    list(&look.judged(Outcome::Breaks, true, "Not as claimed"), objections, look)
+}
+
+/// Items below a heading, where there are any.
+pub(crate) fn list(heading: &str, items: &[String], look: Look) -> Option<String> {
+    let lines: Vec<String> = items.iter().map(|item| filled(item, "  ", look)).collect();
+    (!lines.is_empty()).then(|| format!("{heading}\n{}", lines.join("\n")))
 }
 
 /// A text of some length, every line of it indented; wrapped on a terminal alone.
 pub fn filled(text: &str, indent: &str, look: Look) -> String {
     let Some(width) = look.width else { return format!("{indent}{text}") };
-    let mut lines = vec![indent.to_owned()];
-    for word in text.split_whitespace() {
-        let last = lines.len() - 1;
-        let line = &mut lines[last];
-        let empty = line.len() == indent.len();
-        if !empty && measure_text_width(line) + 1 + measure_text_width(word) > width {
-            lines.push(format!("{indent}{word}"));
-        } else {
-            *line += if empty { "" } else { " " };
-            *line += word;
-        }
-    }
-    lines.join("\n")
+    let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    let inside = Look { width: Some(width.saturating_sub(indent.len())), ..look };
+    format!("{indent}{}", wrapped(&words, " ", inside).replace('\n', &format!("\n{indent}")))
 }

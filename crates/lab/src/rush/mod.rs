@@ -9,5 +9,5 @@ mod later;
 mod run;
 mod verdict;
 
-pub use run::{RungSale, rush, rush_seeded};
+pub use run::{RungSale, rush};
 pub use verdict::{RushOptions, RushReport};

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::future::try_join_all;
-use rand::RngExt;
 use sqlx::postgres::PgPool;
 use tokio::time::timeout;
 
@@ -40,21 +39,12 @@ const RUSH_WITHIN: Duration = Duration::from_secs(600);
 /// How long a node may take to come up, or to finish what it began.
 const NODE_WITHIN: Duration = Duration::from_secs(90);
 
-/// Puts the crowd on `rung`, in an order of its own.
+/// Puts the crowd on `rung`, in the order that `seed` gives; `progress` is told, some times a second, how
+/// many attempts are over.
 ///
 /// # Errors
 /// When it could not be carried out; promises not kept are a result.
 pub async fn rush(
-    world: &World,
-    rung: &'static Rung,
-    terms: RushOptions,
-) -> anyhow::Result<RushReport> {
-    rush_seeded(world, rung, terms, rand::rng().random(), |_| {}).await
-}
-
-/// As [`rush`], in the order that `seed` gives; `progress` is told, some times a second, how
-/// many attempts are over.
-pub async fn rush_seeded(
     world: &World,
     rung: &'static Rung,
     terms: RushOptions,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use zookeeper_client::Client;
 
 use crate::lock_servers::LockServers;
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 
 /// A lock that somebody has, or a place in its queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -31,6 +31,7 @@ impl LabSession<'_> {
             actors: self.actor_views(),
             lease_can_end: self.possible.contains(&Step::EndLease),
             can_kill: self.possible.iter().any(|step| is_kill(&step)),
+            can_send_again: self.possible.contains(&Step::SendAgain),
             pause: self
                 .possible
                 .iter()
@@ -105,10 +106,10 @@ impl LabSession<'_> {
     }
 
     /// What is broken: what was seen at the end, or what the books and the answers show now. Until the end a consumer
-    /// may still write what a buyer was told.
+    /// may still write what a buyer was told, and what ends an order may still give back what it took.
     fn broken(&mut self, books: &Books) -> Vec<BrokenPromise> {
         let is_final = |breach: &Breach| {
-            !self.rung().has_consumer()
+            !self.rung().has_consumer() && !self.game.plan.is_unpaid
                 || matches!(breach.invariant, Invariant::NoOversell | Invariant::OnePerUser)
         };
         let found = match self.game.verdict() {

@@ -23,6 +23,7 @@ words! {
         NoTime => "no order waits here to be paid", "这里没有等待支付的订单";
         NoKill => "there is no process whose end would show something now", "现在杀掉进程看不出什么";
         NoPause => "there is no process whose pause would show something now", "现在暂停进程看不出什么";
+        NoAnswer => "nobody has bought whose answer could be lost", "还没有买成的请求，没有响应可丢";
         NoLease => "no lock with a lease is held whose end could still be played", "没有还能到期的锁";
         TooLong { most: usize } => "a schedule has at most {most} steps", "一份调度最多 {most} 步";
     }
@@ -193,6 +194,7 @@ impl<'a> LabSession<'a> {
             Step::EndLease => return StepRefusal::NoLease,
             Step::Kill(_) => return StepRefusal::NoKill,
             Step::Pause(_) => return StepRefusal::NoPause,
+            Step::SendAgain => return StepRefusal::NoAnswer,
             Step::Go(CONSUMER) if self.rung().has_consumer() => return StepRefusal::Idle,
             Step::Go(TIME) if !self.game.plan.is_unpaid => return StepRefusal::NoTime,
             Step::Go(place) => place,

@@ -30,6 +30,8 @@ pub struct SessionState {
     pub can_kill: bool,
     /// The step that stops the process of the buyer who holds a lock, if that shows something now.
     pub pause: Option<String>,
+    /// Whether an answer can be lost now, so that its request is sent again.
+    pub can_send_again: bool,
     /// Whether nobody will do anything more.
     pub is_over: bool,
     /// The voucher's row, as it is committed.

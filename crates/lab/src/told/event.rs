@@ -1,9 +1,7 @@
 //! What happens in a replay.
 
-use serde::{Deserialize, Serialize};
-
-use super::{InWords, Witness, words};
-use ladder::{Answer, Awaited, Detail, Invariant, Point, RungError, WorkTurn};
+use super::{Failure, InWords, LockServer, Witness, words};
+use ladder::{Answer, Awaited, Detail, Invariant, Point, WorkTurn};
 use seckill::http::Language;
 
 words! {
@@ -28,6 +26,7 @@ words! {
         LabEndsLease => "the lab ends the lease, as time would", "实验室让租期到期，就像时间到了一样";
         LabLocksRow => "the lab locks the voucher's row", "实验室锁住券的那一行";
         LabFreesRow => "the lab lets go of the row", "实验室放开那一行";
+        NoSuchOrder { order: usize } => "there is no order {order}", "没有订单 {order}";
         TimeToPayOver => "the time to pay is over", "支付期限已过";
         ServerKilled { server: LockServer } => "{server} is killed (SIGKILL)", "{server}被杀（SIGKILL）";
         RedisDown { redis: usize } => "Redis {redis} is down", "Redis {redis} 停了";
@@ -35,6 +34,15 @@ words! {
         RedisEmpty { redis: usize } => "Redis {redis} is restarted, and is empty", "Redis {redis} 重启，数据为空";
         ClockLeaps { redis: usize } => "the clock of Redis {redis} leaps past the lease", "Redis {redis} 的时钟跳过了租期";
         LinkCut => "the link from the master to its replica is cut", "主节点到副本的连接被切断";
+        HasAsynchronousStandby => "the database has an asynchronous standby", "数据库有一个异步备库";
+        HasSynchronousStandby => "the database has a synchronous standby", "数据库有一个同步备库";
+        StandbyCutOff => "the standby is cut off from the primary", "备库与主库断开";
+        WaitsForStandby { actor: &'static str } => "{actor}'s commit waits for the standby", "{actor} 的提交在等备库";
+        PrimaryKilled => "the primary is killed (SIGKILL)", "主库被杀（SIGKILL）";
+        StandbyPromoted => "the standby is promoted", "备库升为主库";
+        SweepGivesBack { actor: &'static str, segment: i64 } => "a sweep cancels {actor}'s order, and gives its voucher back to segment {segment}", "扫描取消 {actor} 的订单，把券退回第 {segment} 段";
+        WaitsForSweep { actor: &'static str } => "{actor} has gone on to segment 2, and waits for the sweep", "{actor} 走到第 2 段，在等扫描的事务";
+        SweepCommits => "the sweep commits", "扫描的事务提交";
         MasterKilled => "the master is killed (SIGKILL)", "主节点被杀（SIGKILL）";
         ReplicaPromoted => "the replica is promoted", "副本升为主节点（主从切换）";
         ReplyWillBeLost { actor: &'static str } => "the reply to {actor}'s next command will be lost", "{actor} 下一条命令的响应会丢失";
@@ -144,72 +152,5 @@ impl AtPoint {
     pub(super) fn about(&self, language: Language) -> String {
         let order = if self.0.names_an_order() { language.choose("order ", "订单 ") } else { "" };
         format!("{order}{}", self.1.in_words(language))
-    }
-}
-
-words! {
-    /// One of the servers of a lock.
-    pub LockServer {
-        Redis => "Redis", "Redis ";
-        OneRedis { nth: usize, of: usize } => "Redis {nth} of {of}", "Redis {nth}（共 {of} 台）";
-        ZooKeeper => "ZooKeeper", "ZooKeeper ";
-    }
-}
-
-words! {
-    /// Where an attempt failed that came to no answer.
-    #[derive(Copy, Serialize, Deserialize)]
-    pub FailedPart {
-        Database => "the database", "数据库出错";
-        Store => "a store", "存储出错";
-        Redis => "Redis", "Redis";
-        Lock => "the lock", "锁出错";
-        Purchase => "the purchase", "购买出错";
-        ZooKeeper => "ZooKeeper", "ZooKeeper";
-        Queue => "the queue is full", "队列满了";
-        Entry => "an entry that is no order", "这条消息不是订单";
-        Other => "something else", "别的地方出错";
-    }
-}
-
-/// Why an attempt came to no answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// Where.
-    pub part: FailedPart,
-    /// In the words of a library or an operating system; empty where the part says it all.
-    pub reason: String,
-}
-
-impl InWords for Failure {
-    fn in_words(&self, language: Language) -> String {
-        let (part, colon) = (self.part.in_words(language), language.choose(": ", "："));
-        match (self.part, self.reason.as_str()) {
-            (FailedPart::Other, reason) => reason.to_owned(),
-            (_, "") => part,
-            (_, reason) => format!("{part}{colon}{reason}"),
-        }
-    }
-}
-
-impl From<&anyhow::Error> for Failure {
-    fn from(error: &anyhow::Error) -> Self {
-        let Some(of_rung) = error.downcast_ref::<RungError>() else {
-            return Self { part: FailedPart::Other, reason: error.to_string() };
-        };
-        let (part, reason) = match of_rung {
-            RungError::Database(cause) => (FailedPart::Database, cause.to_string()),
-            RungError::Store(cause) => (FailedPart::Store, cause.to_string()),
-            RungError::Redis(cause) => (FailedPart::Redis, cause.to_string()),
-            RungError::Lock(cause) => (FailedPart::Lock, cause.to_string()),
-            RungError::Purchase(cause) => (FailedPart::Purchase, cause.to_string()),
-            RungError::ZooKeeper(cause) => (FailedPart::ZooKeeper, cause.to_string()),
-            RungError::QueueFull => (FailedPart::Queue, String::new()),
-            RungError::NoOrder => (FailedPart::Entry, String::new()),
-            RungError::LockLost | RungError::Lacks(_) | RungError::Batch(_) => {
-                (FailedPart::Other, of_rung.to_string())
-            }
-        };
-        Self { part, reason }
     }
 }

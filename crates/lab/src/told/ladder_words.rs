@@ -83,6 +83,7 @@ words! {
     of WorkTurn {
         Idle => "finds nothing to do", "没有事可做";
         Settled(answer) => "is done with it: {answer}", "处理完毕：{answer}";
+        Batch(entries) => "is done with a batch of {entries}", "处理完一批，共 {entries} 条";
         PutAside => "puts it aside, among the dead letters", "把它放进死信";
         Published => "is done with it: published, and marked as such", "处理完毕：已经发布并标记";
         FollowedUp => "is done with it: the payment is begun, a mail sent", "处理完毕：支付已经发起，邮件已经发出";
@@ -91,6 +92,7 @@ words! {
         Paid => "is done with it: the order is paid", "处理完毕：订单已支付";
         Revived => "is done with it: the order lives again, and is paid", "处理完毕：订单恢复有效，并已支付";
         GivenBack => "is done with it: the money is to be given back", "处理完毕：这笔钱要退回";
+        Unmatched => "finds no such order: the money is written down, for somebody to look at", "没有这张订单：记下这笔钱，等人处理";
         Repeated => "knows this payment already", "这笔支付已经处理过";
         Restocked => "is done with it: more is on sale", "处理完毕：又有券开售";
         TooLate => "comes too late; a line in a log says so", "来得太晚，日志里记了一行";

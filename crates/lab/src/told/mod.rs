@@ -5,10 +5,12 @@
 //! ladder's own values are called.
 
 mod event;
+mod failure;
 mod ladder_words;
 mod witness;
 
-pub use event::{AtPoint, Event, FailedPart, Failure, LockServer};
+pub use event::{AtPoint, Event};
+pub use failure::{FailedPart, Failure, LockServer};
 pub use witness::{NotInstalled, Witness};
 
 use std::time::Duration;

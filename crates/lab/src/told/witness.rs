@@ -37,6 +37,7 @@ words! {
         RefusedByItself { buyer: &'static str } => "{buyer} is turned away by the lock that {buyer} itself holds", "{buyer} 被 {buyer} 自己持有的锁拒绝";
         StuckOnTheWay { buyer: &'static str } => "{buyer} cannot go on after the purchase made on the way", "途中那次购买之后，{buyer} 无法继续";
         SleptThroughRelease { buyer: &'static str } => "{buyer} slept through the release", "{buyer} 错过了锁的释放";
+        InACircle { buyer: &'static str } => "{buyer} waited in a circle, and the database ended its transaction", "{buyer} 陷入循环等待，数据库终止了它的事务";
         ServerDown { server: LockServer } => "{server} is down, and nobody can buy", "{server}停了，谁也买不到";
 
         // What a consumer does.
@@ -49,6 +50,7 @@ words! {
         // What becomes of money.
         OrderAndMoney { payer: &'static str } => "{payer} has the order and the money", "{payer} 既有订单，又拿回了钱";
         CancelledThoughPaid { payer: &'static str } => "{payer} was told that the order is paid, and it is cancelled; nobody gives the money back", "{payer} 得到“已支付”的响应，订单却取消了，没有人退款";
+        PaidForNothing { payer: &'static str } => "{payer} paid for an order that is not there, and nobody knows of the money", "{payer} 付了钱，订单却不存在，没有人知道这笔钱";
         PaidTooLate { payer: &'static str } => "{payer} paid too late, and nobody gives the money back", "{payer} 付得太晚，没有人退款";
 
         // Why nothing can be said.

@@ -16,7 +16,7 @@ const WIDTH_ACROSS: usize = 72;
 
 /// The fenced block.
 pub fn region(cell: &Cell, language: Language) -> Vec<String> {
-    let rung = ladder::find(cell.rung).unwrap();
+    let rung = ladder::find(cell.of.rung).unwrap();
     let columns = Columns::of(cell, rung);
     let mut lines = vec!["```mermaid".to_owned(), "sequenceDiagram".to_owned()];
     lines.extend(columns.actors.iter().map(|actor| format!("    actor {actor}")));
@@ -25,7 +25,7 @@ pub fn region(cell: &Cell, language: Language) -> Vec<String> {
         format!("    participant {} as {}", id(*store, rung), escaped(&name))
     }));
     lines.extend(cell.timeline.iter().map(|line| columns.event(line, rung, language)));
-    let verdict = format!("{} {}", cell.invariant, cell.outcome_in(language));
+    let verdict = format!("{} {}", cell.of.invariant, cell.outcome_in(language));
     lines.push(columns.across(&verdict));
     lines.push("```".to_owned());
     lines

@@ -1,6 +1,6 @@
 //! What stands in a region that the registry alone decides.
 
-use ladder::{RUNGS, Rung};
+use ladder::{RUNGS, Rung, find};
 use seckill::http::Language;
 
 use super::page::{Block, Page, suffix};
@@ -10,6 +10,7 @@ pub fn region(page: &Page, block: &Block) -> Vec<String> {
     let rung = || page.rung().unwrap_or_else(|| panic!("{}: no rung's page", block.place));
     match block.info()[1..] {
         ["nav"] => vec![nav(page)],
+        ["lesson"] => lesson(page, rung()),
         ["claims"] => claims(page, rung()),
         ["rungs"] => tables::rungs(page),
         ["claims-table"] => tables::claims(page),
@@ -44,6 +45,36 @@ fn nav(page: &Page) -> String {
         );
     }
     links.join(" · ")
+}
+
+/// What a rung teaches, in four sentences.
+fn lesson(page: &Page, rung: &Rung) -> Vec<String> {
+    let language = page.language;
+    let lines = [
+        (word(page, "**Idea.** ", "**做法**："), rung.idea(language)),
+        (word(page, "**Holds.** ", "**守得住**："), rung.holds(language)),
+        (word(page, "**Breaks when** ", "**何时打破**："), rung.breaks_when(language)),
+        (word(page, "**Next.** ", "**下一步**："), rung.next_step(language)),
+    ];
+    lines.map(|(label, text)| format!("* {label}{}", linked(page, rung, &text))).to_vec()
+}
+
+/// The text with its labels of rungs, "r08b", as links; the page's own rung needs none.
+fn linked(page: &Page, of: &Rung, text: &str) -> String {
+    let mut linked = String::new();
+    for piece in text.split_inclusive(|one: char| !one.is_ascii_alphanumeric()) {
+        let label = piece.trim_end_matches(|one: char| !one.is_ascii_alphanumeric());
+        let number = label.strip_prefix('r').and_then(|rest| rest.get(..2));
+        let is_label = number.is_some_and(|number| number.bytes().all(|one| one.is_ascii_digit()));
+        match find(label) {
+            Ok(rung) if is_label && rung.id != of.id => {
+                linked += &format!("[{label}]({}{})", rung.id, suffix(page.language));
+                linked += &piece[label.len()..];
+            }
+            _ => linked += piece,
+        }
+    }
+    linked
 }
 
 /// What a rung claims, and where its file is.

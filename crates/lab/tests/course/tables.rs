@@ -62,27 +62,27 @@ fn words(names: impl Iterator<Item = &'static str>) -> String {
 }
 
 /// The rungs that a rung's file names as the next: "r02, r03".
-fn mended_by(rung: &Rung) -> String {
-    let next = rung.line("Next");
+fn next(rung: &Rung) -> String {
+    let line = rung.line("Next");
     let is_rung = |word: &&str| {
         let number = word.strip_prefix('r').unwrap_or_default();
         number.len() >= 2 && number.as_bytes()[..2].iter().all(u8::is_ascii_digit)
     };
     let rungs: Vec<&str> =
-        next.split(|c: char| !c.is_ascii_alphanumeric()).filter(is_rung).collect();
+        line.split(|c: char| !c.is_ascii_alphanumeric()).filter(is_rung).collect();
     if rungs.is_empty() { "–".to_owned() } else { rungs.join(", ") }
 }
 
 /// What each rung claims.
 pub fn claims(page: &Page) -> Vec<String> {
     let heads = match page.language {
-        Language::English => ["rung", "keeps", "breaks in", "mended by"],
-        Language::Chinese => ["级", "守住", "在哪里打破", "由谁修好"],
+        Language::English => ["rung", "keeps", "breaks in", "next"],
+        Language::Chinese => ["级", "守住", "在哪里打破", "接下来"],
     };
     let rows = RUNGS.iter().map(|rung| {
         let keeps = words(rung.claims.iter().map(|claim| claim.as_str()));
         let breaks = words(rung.breaks.iter().map(|scenario| scenario.as_str()));
-        row(&[&link(page, rung), &keeps, &breaks, &mended_by(rung)])
+        row(&[&link(page, rung), &keeps, &breaks, &next(rung)])
     });
     table(&heads, rows)
 }

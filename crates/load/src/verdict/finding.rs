@@ -27,6 +27,8 @@ pub enum Promise {
     NoUntoldOrder,
     /// Each attempt is answered, by an answer that says something.
     EveryAttemptAnswered,
+    /// Nothing is sold before a sale begins or after it ended.
+    InItsWindow,
 }
 
 impl Promise {
@@ -44,12 +46,13 @@ impl Promise {
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::NoOversell => "nothing is sold that does not exist",
-            Self::OnePerUser => "nobody is sold two",
+            Self::OnePerUser => "nobody is sold more than one may have",
             Self::NoUndersell => "nobody is refused while stock is left",
             Self::BooksAddUp => "orders and stock left add up",
             Self::NoLostOrder => "every yes is in the books",
             Self::NoUntoldOrder => "every order was told to its buyer",
             Self::EveryAttemptAnswered => "every attempt is answered",
+            Self::InItsWindow => "nothing is sold outside its time",
         }
     }
 }

@@ -13,8 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use url::form_urlencoded;
 
-use super::HmdpState;
 use super::answer::{failure, success};
+use super::state::HmdpState;
 use super::translation::WRONG_CODE;
 
 const WRONG_PHONE: &str = "手机号格式错误!";

@@ -8,39 +8,28 @@
 //! [`sales`] the vouchers and orders, [`local_time`] their times.
 
 mod answer;
+mod lists;
 mod local_time;
 mod login;
 mod sales;
+mod state;
 mod translation;
 
 use axum::Router;
-use axum::extract::FromRef;
 use axum::routing::{get, post};
-use seckill::http::{App, limited, limited_login_codes, limited_logins};
+use seckill::http::{limited, limited_login_codes, limited_logins};
 
-use self::sales::ListAnswers;
+use self::state::HmdpState;
 pub(super) use self::translation::translate;
 use super::login::Demonstration;
 
 /// The front end of the application asks for `/api/user/me`, and its nginx takes `/api` away. Both are served.
 const PREFIX: &str = "/api";
 
-#[derive(Debug, Clone)]
-pub(super) struct HmdpState {
-    demonstration: Demonstration,
-    lists: ListAnswers,
-}
-
-impl FromRef<HmdpState> for App {
-    fn from_ref(state: &HmdpState) -> Self {
-        state.demonstration.app.clone()
-    }
-}
-
 /// The routes, with the limits that the server's own have.
 pub(super) fn routes(demonstration: Demonstration) -> Router {
     let app = demonstration.app.clone();
-    let lists = sales::list_answers(&app.database);
+    let lists = lists::list_answers(&app.database);
     let asking_database = Router::new()
         .route("/user/me", get(login::me))
         .route("/user/logout", post(login::log_out))
@@ -83,8 +72,8 @@ mod tests {
             (&memory.reads, "GET", "/user/me", 401),
             (&memory.reads, "POST", "/user/logout", 401),
             (&memory.reads, "POST", "/voucher/seckill", 401),
-            (&memory.logins, "POST", "/user/login", 200),
-            (&memory.login_codes, "POST", "/user/code", 200),
+            (&memory.logins.all, "POST", "/user/login", 200),
+            (&memory.login_codes.all, "POST", "/user/code", 200),
         ];
         for (permits, method, path, status) in rows {
             let ask = || api.request(method, path).header("content-type", "application/json");

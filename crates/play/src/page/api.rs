@@ -178,7 +178,7 @@ words! {
         Stock { most: i32, stock: i32 } => "stock must be 0 to {most}, not {stock}", "stock 必须是 0 到 {most}，不能是 {stock}";
         NoUuid => "session must be a UUID", "session 必须是 UUID";
         NothingToPay { rung: &'static str } => "{rung} has no orders that have to be paid", "{rung} 没有要支付的订单";
-        NoActor => "actor must be a step of a schedule: A, B, C, T, L, K, K:B or P:A", "actor 必须是调度中的一步：A、B、C、T、L、K、K:B 或 P:A";
+        NoActor => "actor must be a step of a schedule: A, B, C, T, L, S, K, K:B or P:A", "actor 必须是调度中的一步：A、B、C、T、L、S、K、K:B 或 P:A";
         Player { error: PlayerError } => "{error}", "{error}";
     }
 }

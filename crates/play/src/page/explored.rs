@@ -1,17 +1,17 @@
 //! What `explore` found, for the page: how many schedules it played of each rung, the shortest that break each
-//! promise, and some of all. `make explored` writes the file beside this one.
+//! promise, and some of all. `make explored` writes the file beside this one, a setting a line.
 
 use std::sync::LazyLock;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use ladder::{Invariant, Rung};
+use ladder::{Invariant, Lesson, Rung, Scenario};
 use seckill_lab::game::{GamePlan, InitialState};
 
-const FILE: &str = include_str!("explored.tsv");
+const FILE: &str = include_str!("explored.jsonl");
 
 /// A schedule in its short form.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExploredSchedule {
     /// The steps.
     pub schedule: String,
@@ -20,7 +20,7 @@ pub struct ExploredSchedule {
 }
 
 /// What was explored from one beginning.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExploredSetting {
     /// The rung.
     pub rung: String,
@@ -45,10 +45,8 @@ pub struct ExploredSetting {
 }
 
 static SETTINGS: LazyLock<Vec<ExploredSetting>> = LazyLock::new(|| {
-    let lines = FILE.lines().filter(|line| !line.starts_with('#'));
-    lines
-        .map(|line| parsed(line).unwrap_or_else(|| unreachable!("a generated line: {line}")))
-        .collect()
+    let read: Result<_, serde_json::Error> = FILE.lines().map(serde_json::from_str).collect();
+    read.unwrap_or_else(|error| unreachable!("explored.jsonl is generated: {error}"))
 });
 
 /// What was explored of a rung.
@@ -56,79 +54,40 @@ pub fn explored(rung: &Rung) -> Vec<&'static ExploredSetting> {
     SETTINGS.iter().filter(|setting| setting.rung == rung.id).collect()
 }
 
-fn parsed(line: &str) -> Option<ExploredSetting> {
-    let mut fields = line.split('\t');
-    let mut next = || fields.next();
-    Some(ExploredSetting {
-        rung: next()?.to_owned(),
-        from: next()?.to_owned(),
-        users: next()?.parse().ok()?,
-        processes: next()?.parse().ok()?,
-        stock: next()?.parse().ok()?,
-        schedules: next()?.parse().ok()?,
-        bound: match next()? {
-            "all" => None,
-            bound => Some(bound.parse().ok()?),
-        },
-        breaking: next()?.parse().ok()?,
-        shortest: schedules(next()?)?,
-        some: schedules(next()?)?,
-    })
-}
-
-/// "ABAB=one_per_user AABB".
-fn schedules(text: &str) -> Option<Vec<ExploredSchedule>> {
-    let one = |word: &str| {
-        let (schedule, broken) = word.split_once('=').unwrap_or((word, ""));
-        let broken = broken.split(',').filter(|name| !name.is_empty());
-        let broken = broken.map(|name| name.parse().ok()).collect::<Option<Vec<_>>>()?;
-        Some(ExploredSchedule { schedule: schedule.to_owned(), broken })
-    };
-    text.split_whitespace().map(one).collect()
-}
-
 impl ExploredSetting {
     /// What is played.
     pub fn plan(&self, rung: &'static Rung) -> GamePlan {
-        let is_unpaid = self.from.parse().is_ok_and(InitialState::has_unpaid_order);
+        let is_unpaid = self.is_unpaid();
         GamePlan { is_unpaid, ..GamePlan::new(rung, self.users, self.processes, self.stock) }
     }
 
-    /// As a line of the file.
-    pub fn line(&self) -> String {
-        let bound = self.bound.map_or_else(|| "all".to_owned(), |bound| bound.to_string());
-        let numbers = [self.users.into(), self.processes.into(), i64::from(self.stock)];
-        let numbers = numbers.map(|number| number.to_string());
-        [
-            &[self.rung.clone(), self.from.clone()][..],
-            &numbers,
-            &[self.schedules.to_string(), bound, self.breaking.to_string()],
-            &[written(&self.shortest), written(&self.some)],
-        ]
-        .concat()
-        .join("\t")
+    /// Whether it begins with an order that was not paid in time.
+    pub fn is_unpaid(&self) -> bool {
+        self.from.parse().is_ok_and(InitialState::has_unpaid_order)
+    }
+
+    /// Whether what a page teaches is played from here.
+    pub(super) fn is_played_as(&self, lesson: &Lesson) -> bool {
+        let plan = (self.users, self.processes, self.stock);
+        plan == (lesson.users, lesson.processes, lesson.stock) && !self.is_unpaid()
+    }
+
+    /// A schedule from here, as a page would teach it.
+    pub(super) fn lesson(&self, rung: &Rung, scenario: Scenario, schedule: &str) -> Lesson {
+        let Self { users, processes, stock, .. } = *self;
+        Lesson { rung: rung.id, scenario, schedule: schedule.to_owned(), users, processes, stock }
     }
 }
 
-fn written(schedules: &[ExploredSchedule]) -> String {
-    let one = |it: &ExploredSchedule| {
-        let broken: Vec<&str> = it.broken.iter().map(|broken| broken.as_str()).collect();
-        match broken.is_empty() {
-            true => it.schedule.clone(),
-            false => format!("{}={}", it.schedule, broken.join(",")),
-        }
-    };
-    schedules.iter().map(one).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 
     #[test]
     fn every_line_is_written_as_it_is_read() {
-        for line in FILE.lines().filter(|line| !line.starts_with('#')) {
-            assert_eq!(parsed(line).map(|setting| setting.line()).as_deref(), Some(line));
+        for (line, setting) in FILE.lines().zip(SETTINGS.iter()) {
+            assert_eq!(serde_json::to_string(setting).unwrap(), line);
         }
     }
 }

@@ -48,6 +48,7 @@ fn render(site: &Site, language: Language, data: &PageData) -> String {
 
 fn content(texts: &Texts, rungs: &[RungSummary]) -> Markup {
     html! {
+        a.skip href="#controls" { (texts["skip"]) }
         div.heading {
             h1 { (texts["title"]) }
             (picker(texts, rungs))
@@ -61,8 +62,9 @@ fn content(texts: &Texts, rungs: &[RungSummary]) -> Markup {
                 (lanes(texts))
                 (controls(texts))
             }
-            section.source aria-labelledby="source-title" {
+            section #source-card.source aria-labelledby="source-title" {
                 h2 #source-title { (texts["source"]) }
+                (unfold("source-card", texts["code"]))
                 ol #source tabindex="0" aria-labelledby="source-title" {}
             }
         }
@@ -70,9 +72,14 @@ fn content(texts: &Texts, rungs: &[RungSummary]) -> Markup {
         details #explored.explored { summary {} }
         details #diff-previous.diff { summary {} }
         details #diff-next.diff { summary {} }
-        p.lead { (texts["lead"]) }
         p.keys { (texts["keys"]) }
+        p.keys { label { input #shortcuts type="checkbox" checked; " " (texts["shortcuts"]) } }
     }
+}
+
+/// What a narrow page shows of a card at this button alone.
+fn unfold(card: &str, says: &str) -> Markup {
+    html! { button.unfold type="button" aria-expanded="false" aria-controls=(card) { (says) } }
 }
 
 fn picker(texts: &Texts, rungs: &[RungSummary]) -> Markup {
@@ -95,6 +102,7 @@ fn picker(texts: &Texts, rungs: &[RungSummary]) -> Markup {
 fn ladder(texts: &Texts, rungs: &[RungSummary]) -> Markup {
     html! {
         nav #ladder.ladder aria-label=(texts["ladder"]) tabindex="0" {
+            p #score.score {}
             @for part in rungs.chunk_by(|one, next| one.part == next.part) {
                 h2 { (part[0].part) }
                 ul {
@@ -123,12 +131,10 @@ fn goal(texts: &Texts) -> Markup {
         }
     };
     html! {
-        section #goal-card.goal aria-labelledby="goal-title" {
+        section #goal-card.goal tabindex="-1" aria-labelledby="goal-title" {
             h2 #goal-title { (texts["goal_title"]) }
             p #goal {}
-            button #goal-unfold type="button" aria-expanded="false" aria-controls="goal-card" {
-                (texts["goal_unfold"])
-            }
+            (unfold("goal-card", texts["goal_unfold"]))
             form #settings.settings {
                 fieldset {
                     legend.unseen { (texts["settings"]) }
@@ -140,7 +146,7 @@ fn goal(texts: &Texts) -> Markup {
                 }
             }
             div.goals {
-                button #hint type="button" { (texts["hint"]) }
+                button #hint type="button" {}
                 button #show-me type="button" { (texts["show_me"]) }
                 div #goals {}
             }
@@ -180,7 +186,8 @@ fn head(name: &str) -> Markup {
 
 fn controls(texts: &Texts) -> Markup {
     html! {
-        div #controls.controls {
+        div #controls.controls tabindex="-1" {
+            p.todo { (texts["todo"]) }
             div.scrub {
                 button #play type="button" disabled { (texts["play"]) }
                 input #scrubber type="range" min="0" max="0" value="0" aria-label=(texts["scrubber"]) disabled;
@@ -193,7 +200,8 @@ fn controls(texts: &Texts) -> Markup {
                 }
                 button #lease type="button" aria-keyshortcuts="l" disabled { (texts["lease"]) }
                 button #kill type="button" aria-keyshortcuts="k" title=(texts["kill_title"]) disabled { (texts["kill"]) }
-                button #pause type="button" aria-keyshortcuts="s" title=(texts["stop_title"]) disabled { (texts["stop"]) }
+                button #pause type="button" aria-keyshortcuts="z" title=(texts["stop_title"]) disabled { (texts["stop"]) }
+                button #again type="button" aria-keyshortcuts="s" title=(texts["again_title"]) disabled { (texts["again"]) }
                 button #undo type="button" aria-keyshortcuts="u" disabled { (texts["undo"]) }
                 button #redo type="button" aria-keyshortcuts="r" disabled { (texts["redo"]) }
                 button #restart type="button" disabled { (texts["restart"]) }

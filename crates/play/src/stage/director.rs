@@ -121,7 +121,7 @@ impl ShowDirector {
     }
 
     /// How large its crowds are.
-    pub(super) const fn size(&self) -> ShowSize {
+    pub(crate) const fn size(&self) -> ShowSize {
         self.size
     }
 

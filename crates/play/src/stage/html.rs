@@ -3,23 +3,28 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::response::Redirect;
+use axum::routing::get;
 use maud::{Markup, html};
 use serde::Serialize;
 
 use super::director::ShowSize;
 use super::show::CrowdKind;
 use crate::doors::SHOP;
-use ladder::{RUNGS, Rung};
+use ladder::{Lesson, RUNGS, Rung};
 use seckill::http::{Language, TextFile, Texts};
 use seckill::pages::Site;
 use seckill::pages::page::{HtmlPage, PageFiles};
+
+/// The rungs that the crowd of a rush has broken, each in a line: `make beaten` lets it meet all of them.
+const BEATEN: &str = include_str!("beaten.txt");
 
 /// The texts of the page. `{…}` is filled in by its scripts.
 static TEXTS: TextFile = TextFile::new(include_str!("show.toml"));
 
 /// What the page's script is given.
 #[derive(Serialize)]
-struct ShowPageData {
+pub(crate) struct ShowPageData {
     #[serde(flatten)]
     texts: &'static Texts,
     /// Buyers and vouchers of a rush.
@@ -34,6 +39,10 @@ struct ShowRung {
     id: &'static str,
     title: String,
     breaks: String,
+    /// Whether this crowd breaks it.
+    is_beaten: bool,
+    /// Where the game plays it, with the order of steps that breaks it where there is one.
+    play: String,
 }
 
 fn rung(rung: &'static Rung, language: Language) -> ShowRung {
@@ -41,22 +50,46 @@ fn rung(rung: &'static Rung, language: Language) -> ShowRung {
     let title = rung.title(language).replace('`', "");
     let colon = language.choose(": ", "：");
     let breaks = rung.breaks_when(language).replace('`', "");
-    ShowRung { id: rung.id, title: format!("{label}{colon}{title}"), breaks }
+    let is_beaten = BEATEN.lines().any(|line| line == rung.id);
+    ShowRung {
+        id: rung.id,
+        title: format!("{label}{colon}{title}"),
+        breaks,
+        is_beaten,
+        play: play(rung),
+    }
 }
 
-/// The page.
-pub(super) fn routes(site: &Arc<Site>, size: ShowSize) -> Router {
-    let files = PageFiles::new(|language| {
-        let crowd = size.crowd(CrowdKind::Rush, 0);
-        let data = ShowPageData {
-            texts: TEXTS.of(language),
-            users: crowd.users,
-            stock: crowd.stock,
-            rungs: RUNGS.iter().map(|of| rung(of, language)).collect(),
-        };
-        render(site, language, &data)
+/// The game's page of the rung, and the steps of its first lesson that breaks it.
+fn play(rung: &'static Rung) -> String {
+    let breaking = rung.lessons().iter().find(|it| !rung.claims_to_survive(it.scenario));
+    let steps = breaking.map(|Lesson { users, processes, stock, schedule, .. }| {
+        format!("&users={users}&processes={processes}&stock={stock}&schedule={schedule}")
     });
-    Router::new().route("/watch", files.route())
+    format!("/lab?rung={}{}", rung.id, steps.unwrap_or_default())
+}
+
+/// The page, also for those who add a slash.
+pub(super) fn routes(site: &Arc<Site>, size: ShowSize) -> Router {
+    let files =
+        PageFiles::new(|language| render(site, language, &ShowPageData::new(size, language)));
+    let slash = || async { Redirect::permanent("/watch") };
+    Router::new().route("/watch", files.route()).route("/watch/", get(slash))
+}
+
+impl ShowPageData {
+    /// For a stage with such crowds.
+    pub(crate) fn new(size: ShowSize, language: Language) -> Self {
+        let crowd = size.crowd(CrowdKind::Rush, 0);
+        let mut rungs: Vec<_> = RUNGS.iter().map(|of| rung(of, language)).collect();
+        rungs.sort_by_key(|rung| !rung.is_beaten);
+        Self { texts: TEXTS.of(language), users: crowd.users, stock: crowd.stock, rungs }
+    }
+
+    /// The stage, below a heading that a page has already, or with its own.
+    pub(crate) fn content(&self, has_heading: bool) -> Markup {
+        content(self.texts, &self.rungs, has_heading)
+    }
 }
 
 fn render(site: &Site, language: Language, data: &ShowPageData) -> String {
@@ -69,15 +102,28 @@ fn render(site: &Site, language: Language, data: &ShowPageData) -> String {
         modules: &["stage.js"],
         needs_scripts: true,
         texts: data,
-        main: content(data.texts, &data.rungs),
+        main: data.content(true),
     };
     page.render(site)
 }
 
-fn content(texts: &Texts, rungs: &[ShowRung]) -> Markup {
+fn content(texts: &Texts, rungs: &[ShowRung], has_heading: bool) -> Markup {
+    html! {
+        div.show { (controls(texts, has_heading)) (beside(texts, rungs))
+            p #message.message role="status" data-kind="bad" hidden {}
+            div #stage.stage data-phase="idle" {
+                @for at in ["ours", "other"] { (half(texts, at)) }
+            }
+            p #said.unseen role="status" {}
+            (legend(texts))
+        }
+    }
+}
+
+fn controls(texts: &Texts, has_heading: bool) -> Markup {
     html! {
         div.controls {
-            h1 { (texts["title"]) }
+            @if has_heading { h1 { (texts["title"]) } }
             // Both texts have the room of the longer one: no button moves under the finger.
             button #start.primary.both type="button" disabled {
                 span { (texts["start"]) }
@@ -86,18 +132,29 @@ fn content(texts: &Texts, rungs: &[ShowRung]) -> Markup {
             button #slow.quiet type="button" disabled { (texts["slow"]) }
             a #shop-link.primary.button href=(SHOP) target="_blank" hidden {}
         }
+    }
+}
+
+/// The designs that may stand beside this server: first those that this crowd breaks.
+fn beside(texts: &Texts, rungs: &[ShowRung]) -> Markup {
+    html! {
         div #beside.beside hidden {
             label for="design" { (texts["against"]) }
             select #design aria-describedby="breaks" {
-                @for rung in rungs { option value=(rung.id) { (rung.title) } }
+                @for group in rungs.chunk_by(|one, next| one.is_beaten == next.is_beaten) {
+                    optgroup label=(texts[if group[0].is_beaten { "beaten" } else { "not_beaten" }]) {
+                        @for rung in group { option value=(rung.id) { (rung.title) } }
+                    }
+                }
             }
             button #against.quiet type="button" disabled { (texts["against_button"]) }
             p #breaks.breaks {}
         }
-        p #message.message role="status" data-kind="bad" hidden {}
-        div #stage.stage data-phase="idle" {
-            @for at in ["ours", "other"] { (half(texts, at)) }
-        }
+    }
+}
+
+fn legend(texts: &Texts) -> Markup {
+    html! {
         ul.legend aria-label=(texts["dots"]) {
             li.caption aria-hidden="true" { (texts["dots"]) ": " }
             @for (kind, name) in [
@@ -124,7 +181,8 @@ fn half(texts: &Texts, id: &str) -> Markup {
                 canvas.dots role="img" aria-label=(texts["dots"]) {}
                 p.count aria-hidden="true" {}
             }
-            p.sentence role="status" {}
+            p.sentence {}
+            a.steps hidden {}
             div.figures {
                 canvas.plot role="img" aria-label=(texts["plot"]) title=(texts["plot"]) {}
                 dl {

@@ -16,4 +16,5 @@ mod watchers;
 
 pub(super) use api::{StageState, routes};
 pub(super) use director::{ShowDirector, ShowSize};
+pub(super) use html::ShowPageData;
 pub(super) use seller::CrowdSender;

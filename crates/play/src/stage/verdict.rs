@@ -70,13 +70,11 @@ mod tests {
         let outcomes = outcomes.map(|(code, count)| (code.to_owned(), count)).collect();
         let told = Told { outcomes, ..Told::default() };
         let report = CrowdReport {
-            sent: 10,
             told_at: [("/p".into(), told)].into(),
             connections: 1,
             elapsed_ms: 1.0,
             answers_per_s: 0.0,
             latency_ms: None,
-            latency_ordered_ms: None,
         };
         for (total, not_made) in [(10, 0), (12, 2)] {
             assert_eq!(refused_and_not_made(&report, total, 3), (4, not_made));

@@ -37,7 +37,12 @@ async fn a_page_that_is_loaded_again_in_the_middle_goes_on_watching() {
     browser.until("Number(document.querySelector('#ours .number').textContent) < 4").await;
     browser.reload().await;
     browser.until_text("#ours .sentence", "of 10 attempts are over").await;
-    browser.until_text("#ours .sentence", "4 sold. 0 too many. 0 twice. 6 refused.").await;
+    browser
+        .until_text(
+            "#ours .sentence",
+            "4 buyers hold 4 vouchers. 0 never existed. 6 buyers left with nothing.",
+        )
+        .await;
     assert_eq!(stage(&server).await["number"], 1);
     browser.close().await;
 }
@@ -85,7 +90,12 @@ async fn a_crowd_that_dies_is_told_in_a_sentence_and_there_is_another_one() {
     // What nobody was told stays open.
     assert!(browser.value(&dots("ours", "waiting")).await.as_u64().unwrap() > 0);
     browser.click("#start").await;
-    browser.until_text("#ours .sentence", "40 sold. 0 too many. 0 twice. 1,160 refused.").await;
+    browser
+        .until_text(
+            "#ours .sentence",
+            "40 buyers hold 40 vouchers. 0 never existed. 360 buyers left with nothing.",
+        )
+        .await;
     browser.until("document.querySelector('#message').hidden").await;
     browser.close().await;
 }
@@ -136,7 +146,7 @@ async fn a_design_whose_process_dies_is_told_in_a_sentence_and_ours_stays() {
     browser.until_text("#message", "This design could not be shown to its end").await;
     browser.until_shown("#ours[data-holds=true]").await;
     browser.click("#against").await;
-    browser.until_text("#other .sentence", "refused").await;
+    browser.until_text("#other .sentence", "buyers hold").await;
     browser.close().await;
 }
 
@@ -167,6 +177,6 @@ async fn a_design_that_cannot_be_had_here_says_how_to_get_it_and_ours_stays() {
     browser.until_shown("#ours[data-holds=true]").await;
     browser.click("#start").await;
     browser.until("document.querySelector('#other').hidden").await;
-    browser.until_text("#ours .sentence", "40 sold.").await;
+    browser.until_text("#ours .sentence", "40 buyers hold 40 vouchers.").await;
     browser.close().await;
 }

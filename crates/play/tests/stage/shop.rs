@@ -64,7 +64,12 @@ async fn who_buys_among_a_slow_crowd_is_told_the_place() {
         .until("/It is yours\\. Order [0-9]+\\. You were (the first|among the first [1-9][0-9]*) of 40\\./.test(document.body.innerText)")
         .await;
     // The sale has one order that is not the crowd's, and the audit counts it.
-    stage.until_text("#ours .sentence", "40 sold. 0 too many. 0 twice. 61 refused.").await;
+    stage
+        .until_text(
+            "#ours .sentence",
+            "40 buyers hold 40 vouchers. 0 never existed. 61 buyers left with nothing.",
+        )
+        .await;
     stage.until_shown("#ours[data-holds=true]").await;
     stage.close().await;
     buyer.close().await;

@@ -8,7 +8,7 @@ use clap::Args;
 use super::consent::Consent;
 use super::inspect::{in_words, named};
 use super::{FAILED, RedisArgs, say, tell};
-use crate::{LockClient, LockOptions};
+use crate::LockOptions;
 
 /// Free a lock, plain or fair, whoever holds it
 ///
@@ -32,8 +32,8 @@ pub struct ForceReleaseArgs {
 
 pub(super) async fn run(args: ForceReleaseArgs) -> anyhow::Result<ExitCode> {
     let consent = Consent::new(args.yes)?;
-    let locks = LockClient::new(args.redis.open()?, LockOptions::default());
-    let lock = locks.lock(args.redis.name(&args.name));
+    let locks = args.redis.locks(LockOptions::default())?;
+    let lock = locks.lock(&args.name);
     let code = match named(lock.state().await, &args.name)? {
         None => {
             say(in_words(&args.name, None))?;

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{RedisArgs, Unusable, say};
-use crate::{LockClient, LockError, LockOptions, LockState};
+use crate::{LockError, LockOptions, LockState};
 
 /// Say who holds a lock, how often, and for how long yet
 #[derive(Debug, Args)]
@@ -54,8 +54,8 @@ pub(super) fn named<T>(answer: Result<T, LockError>, name: &str) -> anyhow::Resu
 }
 
 pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
-    let locks = LockClient::new(args.redis.open()?, LockOptions::default());
-    let state = named(locks.lock(args.redis.name(&args.name)).state().await, &args.name)?;
+    let locks = args.redis.locks(LockOptions::default())?;
+    let state = named(locks.lock(&args.name).state().await, &args.name)?;
     locks.shutdown().await;
     let holder = state.as_ref();
     if args.json {

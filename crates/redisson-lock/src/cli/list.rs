@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::RedisArgs;
 use super::inspect::{InspectReport, in_words};
 use super::{say, tell};
-use crate::{LockClient, LockOptions};
+use crate::LockOptions;
 
 /// List the locks that are held, plain and fair ones, also Redisson's
 ///
@@ -37,19 +37,18 @@ struct ListReport<'a> {
 }
 
 pub(super) async fn run(args: LockListArgs) -> anyhow::Result<ExitCode> {
-    let locks = LockClient::new(args.redis.open()?, LockOptions::default());
-    let held = locks.held_locks(&args.redis.name(&args.pattern), args.limit as usize).await;
+    let locks = args.redis.locks(LockOptions::default())?;
+    let held = locks.held_locks(&args.pattern, args.limit as usize).await;
     let held = held.context("cannot list the locks")?;
     locks.shutdown().await;
     if args.json {
-        let named = held.found.iter().map(|(name, state)| (args.redis.without_prefix(name), state));
-        let report = named.map(|(name, state)| InspectReport::new(name, Some(state)));
+        let report = held.found.iter().map(|(name, state)| InspectReport::new(name, Some(state)));
         let report = ListReport { locks: report.collect(), cut: held.cut };
         say(serde_json::to_string_pretty(&report)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     for (name, state) in &held.found {
-        say(in_words(args.redis.without_prefix(name), Some(state)))?;
+        say(in_words(name, Some(state)))?;
     }
     if held.cut {
         tell(format_args!("there may be more, name a pattern or a larger --limit"));

@@ -18,7 +18,8 @@ mod tokens;
 
 pub use redis::{KeyPrefix, RedisSettings};
 
-use crate::connection::Redis;
+use crate::{LockClient, LockOptions};
+use redis_link::Redis;
 
 /// Exit status of a command that ran and found something wrong.
 const FAILED: u8 = 1;
@@ -40,25 +41,15 @@ struct RedisArgs {
 }
 
 impl RedisArgs {
-    fn open(&self) -> Result<Redis, Unusable> {
+    fn locks(&self, options: LockOptions) -> Result<LockClient, Unusable> {
         let url = self.settings.url(&self.redis_url)?;
-        Redis::new(&url).map_err(|error| Unusable(error.to_string()))
-    }
-
-    /// The name in Redis of what the user calls so.
-    fn name(&self, name: &str) -> String {
-        // An empty one is refused, with a prefix, too.
-        if name.is_empty() { String::new() } else { format!("{}{name}", self.settings.key_prefix) }
-    }
-
-    /// What the user calls the lock of this name in Redis.
-    fn without_prefix<'a>(&self, name: &'a str) -> &'a str {
-        name.strip_prefix(self.settings.key_prefix.as_str()).unwrap_or(name)
+        let redis = Redis::new(&url).map_err(|error| Unusable(error.to_string()))?;
+        Ok(LockClient::new(redis, options).prefixed(self.settings.key_prefix.as_str()))
     }
 }
 
 fn redis_url(text: &str) -> Result<String, String> {
-    let parsed = text.parse::<crate::connection::RedisUrl>();
+    let parsed = text.parse::<redis_link::RedisUrl>();
     parsed.map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 

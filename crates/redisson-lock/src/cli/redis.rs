@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::Args;
 
 use super::Unusable;
-use crate::connection::{Redis, TlsFiles};
+use redis_link::{Redis, TlsFiles};
 
 /// More would only make names long.
 const MAX_PREFIX_BYTES: usize = 64;

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::child::{Signals, exit_code};
 use super::inspect::in_words;
 use super::{RedisArgs, Unusable, tell};
-use crate::{Guard, Lease, Lock, LockClient, LockError, LockOptions};
+use crate::{Guard, Lease, Lock, LockError, LockOptions};
 
 /// sysexits.h: Redis cannot be reached, or is no place for locks.
 const EX_UNAVAILABLE: u8 = 69;
@@ -21,6 +21,8 @@ const EX_UNAVAILABLE: u8 = 69;
 const EX_SOFTWARE: u8 = 70;
 /// sysexits.h: somebody else holds the lock; try again later.
 const EX_TEMPFAIL: u8 = 75;
+/// What the command finds the lock's name in.
+const HELD: &str = "SECKILL_LOCK_NAME";
 /// As shells say it.
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
@@ -38,8 +40,8 @@ pub struct RunArgs {
     /// The lock
     #[arg(value_name = "NAME")]
     name: String,
-    /// The command and its arguments, after --
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The command and its arguments; options for this program stand before it, and -- may
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     /// How long the lock stays held when this program dies; renewed while it runs
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
@@ -64,16 +66,20 @@ pub struct RunArgs {
     /// Take a fencing token with the lock
     #[arg(long)]
     fence: bool,
+    /// The lock that this program runs under already
+    #[arg(long, env = HELD, hide = true)]
+    held: Option<String>,
     #[command(flatten)]
     redis: RedisArgs,
 }
 
 pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     check_at_least(&args)?;
+    check_held(&args)?;
     let mut signals = Signals::listen()?;
-    let locks = LockClient::new(args.redis.open()?, options(args.wait));
+    let locks = args.redis.locks(options(args.wait))?;
     let lease = if args.no_renew { Lease::Fixed(args.lease) } else { Lease::Renewed(args.lease) };
-    let mut lock = locks.lock(args.redis.name(&args.name)).lease(lease);
+    let mut lock = locks.lock(&args.name).lease(lease);
     if args.fair {
         lock = lock.fair();
     }
@@ -124,11 +130,23 @@ fn check_at_least(args: &RunArgs) -> Result<(), Unusable> {
     )))
 }
 
+/// What runs under the lock waits for itself, where it waits without limit.
+fn check_held(args: &RunArgs) -> Result<(), Unusable> {
+    if args.wait.is_some() || args.held.as_ref() != Some(&args.name) {
+        return Ok(());
+    }
+    Err(Unusable(format!(
+        "this runs under a lock {:?} already ({HELD}), and without --wait would wait for itself for ever; if that is the \
+         lock of another Redis, give --wait TIME",
+        args.name
+    )))
+}
+
 /// A wait outlives every outage that is shorter than it.
 fn options(wait: Option<Duration>) -> LockOptions {
     let usual = LockOptions::default();
     let outage_patience = usual.outage_patience.max(wait.unwrap_or_default());
-    LockOptions { outage_patience, ..usual }
+    usual.outage_patience(outage_patience)
 }
 
 async fn enter(lock: &Lock, args: &RunArgs) -> Result<Option<Guard>, LockError> {
@@ -153,7 +171,8 @@ async fn enter(lock: &Lock, args: &RunArgs) -> Result<Option<Guard>, LockError> 
                 Err(error) => error.to_string(),
             },
         };
-        tell(format_args!("waiting; {why}"));
+        let limit = if is_patient { "" } else { " without limit (--wait TIME sets one)" };
+        tell(format_args!("waiting{limit}; {why}"));
     }
     match args.wait {
         // The first try was part of it.
@@ -168,7 +187,7 @@ async fn work(guard: Guard, args: &RunArgs, signals: &mut Signals) -> anyhow::Re
         return Ok(NOT_FOUND); // clap requires one
     };
     let mut command = Command::new(program);
-    command.args(arguments).env("SECKILL_LOCK_NAME", &args.name);
+    command.args(arguments).env(HELD, &args.name);
     if let Some(token) = guard.fence() {
         command.env("SECKILL_LOCK_FENCE", token.to_string());
     }
@@ -195,7 +214,7 @@ async fn work(guard: Guard, args: &RunArgs, signals: &mut Signals) -> anyhow::Re
         tokio::select! {
             biased;
             status = work.wait() => break exit_code(status?),
-            () = guard.lost().cancelled() => {
+            () = guard.lost() => {
                 tell(format_args!("the lock {:?} was lost, the command is ended", args.name));
                 work.stop(args.grace).await?;
                 return Ok(EX_SOFTWARE);

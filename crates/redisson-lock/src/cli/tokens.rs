@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::consent::Consent;
 use super::{FAILED, RedisArgs, say, tell};
-use crate::{LockClient, LockOptions};
+use crate::LockOptions;
 
 /// List the fencing counters, or remove those of locks that went out of use
 ///
@@ -53,9 +53,8 @@ struct Counter {
 
 pub(super) async fn run(args: FencingTokensArgs) -> anyhow::Result<ExitCode> {
     let consent = args.remove_idle.map(|_| Consent::new(args.yes)).transpose()?;
-    let locks = LockClient::new(args.redis.open()?, LockOptions::default());
-    let counters =
-        locks.fencing_counters(&args.redis.name(&args.pattern), args.limit as usize).await;
+    let locks = args.redis.locks(LockOptions::default())?;
+    let counters = locks.fencing_counters(&args.pattern, args.limit as usize).await;
     let counters = counters.context("cannot list the fencing counters")?;
     let mut report = FencingTokensReport { counters: Vec::new(), cut: counters.cut };
     let longest = args.remove_idle.unwrap_or(Duration::MAX);
@@ -74,13 +73,11 @@ pub(super) async fn run(args: FencingTokensArgs) -> anyhow::Result<ExitCode> {
         let removed = idle >= longest && {
             // What was removed before is told, too.
             locks.forget_fencing_counter(&name, longest).await.unwrap_or_else(|error| {
-                let name = args.redis.without_prefix(&name);
                 tell(format_args!("cannot remove the fencing counter of {name:?}: {error}"));
                 code = ExitCode::from(FAILED);
                 false
             })
         };
-        let name = args.redis.without_prefix(&name).to_owned();
         report.counters.push(Counter { name, idle_s: idle.as_secs(), removed });
     }
     locks.shutdown().await;

@@ -5,29 +5,29 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use faults::{Fault, Proxy};
-use redis::Script;
-use redisson_lock::connection::{Redis, ScriptCall};
+use redis_link::LuaScript;
+use redis_link::{Redis, ScriptCall};
 use tokio::runtime;
 use tokio::task::yield_now;
 
 use super::model::{Seen, Verdict};
 
-static LOOK: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
+static LOOK: LazyLock<LuaScript> = LazyLock::new(|| {
+    LuaScript::new(
         "local seen = {} for at, key in ipairs(KEYS) do \
              seen[at] = {redis.call('pttl', key), redis.call('hgetall', key)} end return seen",
     )
 });
 
-static AGE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
+static AGE: LazyLock<LuaScript> = LazyLock::new(|| {
+    LuaScript::new(
         "for _, key in ipairs(redis.call('keys', ARGV[1])) do \
              redis.call('pexpire', key, redis.call('pttl', key) - ARGV[2]) end",
     )
 });
 
-static SWEEP: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
+static SWEEP: LazyLock<LuaScript> = LazyLock::new(|| {
+    LuaScript::new(
         "local kept = {} for _, key in ipairs(redis.call('keys', ARGV[1])) do \
              if redis.call('pttl', key) < 0 then table.insert(kept, key) end \
              redis.call('del', key) end return kept",

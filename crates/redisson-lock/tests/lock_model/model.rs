@@ -24,6 +24,8 @@ pub struct Model {
     now: Duration,
     /// The clock of Redis. It never goes before the other.
     redis_now: Duration,
+    /// Whether any client has lost its connection, or is about to.
+    pub connections_are_lost: bool,
 }
 
 #[derive(Debug, Default)]
@@ -305,8 +307,10 @@ impl Model {
     }
 
     /// Whether a guard that says it `is_lost` tells the truth.
-    pub fn compare_loss(&self, grant: GrantId, is_lost: bool) -> Verdict {
-        let known = &self.grants[grant];
+    pub fn compare_loss(&mut self, grant: GrantId, is_lost: bool) -> Verdict {
+        let known = &mut self.grants[grant];
+        // A client that has lost its connection looks at once whether Redis counts its grants.
+        known.lost |= is_lost && !known.counted && self.connections_are_lost;
         if known.lost == is_lost {
             return Ok(());
         }

@@ -67,6 +67,7 @@ impl Run<'_> {
             return Ok(());
         }
         (self.restless, self.shaky, self.was_shaky) = (true, true, true);
+        self.model.connections_are_lost = true;
         // The proxy is told, and does it when it comes to it.
         while self.ground.ways[client].redis.ping().await.is_ok() {}
         if !for_good {
@@ -123,6 +124,7 @@ impl Run<'_> {
             Some(Loss::Answer) => Fault::LoseAnswer,
         };
         if self.ground.break_by(client, fault) {
+            self.model.connections_are_lost = true;
             (self.restless, self.shaky, self.was_shaky) = (true, true, true);
         }
     }

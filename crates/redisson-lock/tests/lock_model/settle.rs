@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::model::Verdict;
 use super::run::{Run, TICK, Waiter};
+use futures_util::FutureExt;
 
 /// After a lost connection: as long as the client pauses before it makes another, and more
 /// often than it tries.
@@ -82,7 +83,7 @@ impl Run<'_> {
         }
         for held in &self.guards {
             self.model.compare_loss(held.grant, held.guard.is_lost())?;
-            self.model.compare_loss(held.grant, held.guard.lost().is_cancelled())?;
+            self.model.compare_loss(held.grant, held.guard.lost().now_or_never().is_some())?;
         }
         self.compare_listeners().await
     }

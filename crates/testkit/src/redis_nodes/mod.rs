@@ -43,7 +43,7 @@ impl Node {
     }
 
     pub fn pid(&self) -> u32 {
-        self.0.pid().expect("the server runs")
+        self.0.process.pid().expect("the server runs")
     }
 
     pub fn url(&self) -> String {
@@ -75,15 +75,15 @@ impl Node {
     }
 
     pub fn kill(&mut self) {
-        self.0.kill();
+        self.0.process.kill();
     }
 
     pub fn pause(&self) {
-        self.0.pause().unwrap();
+        self.0.process.pause().unwrap();
     }
 
     pub fn resume(&self) {
-        self.0.resume().unwrap();
+        self.0.process.resume().unwrap();
     }
 
     pub async fn restart(&mut self) {

@@ -117,6 +117,13 @@ impl Answer {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
+    /// `Retry-After`, in seconds.
+    #[track_caller]
+    pub fn retry_after_s(&self) -> u32 {
+        let seconds = self.header("retry-after").and_then(|value| value.parse().ok());
+        seconds.unwrap_or_else(|| panic!("no Retry-After in {self:?}"))
+    }
+
     /// The member as the string that it must be.
     #[track_caller]
     pub fn text_of(&self, member: &str) -> &str {

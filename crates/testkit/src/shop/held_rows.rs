@@ -33,6 +33,32 @@ impl World {
         sqlx::raw_sql(WAIT_LONG_FOR_ROWS).execute(self.database.pool()).await.unwrap();
     }
 
+    /// From now on the functions whose settings contain `which` have this `lock_timeout`.
+    pub async fn set_lock_timeouts(&self, which: &str, timeout: &str) {
+        let settings = format!(
+            "do $$
+            declare it regprocedure;
+            begin
+                for it in select oid from pg_proc
+                          where pronamespace = 'public'::regnamespace and proconfig::text like '%{which}%'
+                loop
+                    execute format('alter function %s set lock_timeout = ''{timeout}''', it);
+                end loop;
+            end $$"
+        );
+        sqlx::raw_sql(AssertSqlSafe(settings)).execute(self.database.pool()).await.unwrap();
+    }
+
+    /// From now on a step that has locked a sale waits for so long.
+    pub async fn set_wait_behind_sales(&self, timeout: &str) {
+        let function = format!(
+            "do $$ begin
+                execute replace(pg_get_functiondef('lock_sale'::regproc), '50ms', '{timeout}');
+            end $$"
+        );
+        sqlx::raw_sql(AssertSqlSafe(function)).execute(self.database.pool()).await.unwrap();
+    }
+
     /// Locks the vouchers' rows: their orders wait in the database until the connection is closed.
     pub async fn hold_the_row(&self) -> PgConnection {
         self.begin("select from seckill_vouchers for update").await

@@ -1,6 +1,7 @@
 //! A `seckill play` with private stores of its own, as `make play` starts it.
 
 use std::fs::{self, File};
+use std::net::SocketAddr;
 
 use nix::sys::signal::Signal;
 use seckill::model::{Clock, SystemClock};
@@ -38,6 +39,17 @@ fn play(place: &TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Comm
     command
 }
 
+/// On a busy machine a server listens, and refuses, before it reaches its own database; when it has, it closes the
+/// connections on which it has refused.
+pub async fn until_ready(address: SocketAddr) {
+    let http = reqwest::Client::new();
+    eventually("the server is ready", async || {
+        let answer = http.get(format!("http://{address}/readyz")).send().await;
+        answer.is_ok_and(|answer| answer.status() == 200)
+    })
+    .await;
+}
+
 impl PrivateServer {
     pub async fn start() -> Self {
         Self::start_with(&["--listen", "127.0.0.1:0"], &[]).await
@@ -63,7 +75,13 @@ impl PrivateServer {
         let node = Node::start(&mut play(&place, arguments, variables)).await;
         // The API checks answers against their description; its own world is not looked at.
         let api = Api::at(World::new().await, node.address);
-        Self { node, api, place, always, admin_token: OnceCell::new() }
+        let server = Self { node, api, place, always, admin_token: OnceCell::new() };
+        server.until_ready().await;
+        server
+    }
+
+    async fn until_ready(&self) {
+        until_ready(self.node.address).await;
     }
 
     /// Ends it and starts it again, at the same address and with the same data.
@@ -78,6 +96,7 @@ impl PrivateServer {
         let address = self.node.address.to_string();
         let arguments = [&["--listen", &address], self.always].concat();
         self.node = Node::start(&mut play(&self.place, &arguments, &[])).await;
+        self.until_ready().await;
     }
 
     /// Logs in with a code from the log.

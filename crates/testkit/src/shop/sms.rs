@@ -18,6 +18,7 @@ impl SmsGateway for KeptSms {
 }
 
 /// What sends the login codes of a world's APIs.
+#[derive(Clone)]
 pub enum Gateway {
     /// The world's `sms`.
     Kept,

@@ -74,6 +74,7 @@ pub fn with_database(url: &str, name: &str) -> String {
 }
 
 /// One test's own world. Its clock begins at 2026-11-11T00:00:00Z and stands still.
+#[derive(Clone)]
 pub struct World {
     pub database_url: String,
     pub redis_url: String,
@@ -153,6 +154,11 @@ impl World {
             database_url,
             redis_url,
         }
+    }
+
+    /// Another server process of this world: it has connections of its own.
+    pub fn another_process(&self) -> Self {
+        Self { database: Database::new(&self.database_url).unwrap(), ..self.clone() }
     }
 
     /// The time by the clock of the process and by the database's.
@@ -267,7 +273,8 @@ impl World {
         self.app_with(self.options(), Vec::new()).await
     }
 
-    async fn app_with(&self, options: PurchasesOptions, trusted_proxies: Vec<IpNet>) -> App {
+    /// The same with these options.
+    pub async fn app_with(&self, options: PurchasesOptions, trusted_proxies: Vec<IpNet>) -> App {
         let purchases = self.purchases(options).await;
         App::new(AppParts {
             orders: self.orders(&purchases),

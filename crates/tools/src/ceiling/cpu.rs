@@ -1,6 +1,6 @@
 //! Processor time and memory, by process: what does not depend on what else the machine does.
 
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use seckill::store::Database;
 
 use super::results::Readings;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use rand::RngExt;
-use redisson_lock::connection::ScanCursor;
+use redis_link::ScanCursor;
 use redisson_lock::{ACQUIRE_LUA, LockClient, LockOptions};
 use tokio::task::JoinSet;
 use tokio::time::Instant;

@@ -1,6 +1,6 @@
 //! On what a run ran: without that nobody can repeat it, nor know whether it means anything.
 
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use report::machine::{self, cores, value_of};
 use seckill::model::{Clock, SystemClock};
 use seckill::store::Database;
@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use super::programs::said;
 
-/// The machine, the programs, and how careful they are. What is not found out is `null`. The revision is
-/// that of the work tree in which this program was built, with a `+` where there are changes on top of it.
+/// The machine, the programs, and how careful they are. What is not found out is `null`.
 pub(super) async fn look(
     database: &Database,
     redis: &Redis,
@@ -22,8 +21,6 @@ pub(super) async fn look(
     let appendonly: Option<Vec<String>> = redis.query(&question).await.ok();
     let data = setting("data_directory").await;
     let of_file = |file, name| value_of(&std::fs::read_to_string(file).ok()?, name);
-    let tree = env!("CARGO_MANIFEST_DIR");
-    let describe = ["-C", tree, "describe", "--always", "--exclude=*", "--dirty=+", "--abbrev=12"];
     json!({
         "date": SystemClock.now().to_rfc3339(),
         "processor": of_file("/proc/cpuinfo", "model name"),
@@ -35,7 +32,7 @@ pub(super) async fn look(
             data.and_then(|data| said("stat", &["--file-system", "--format=%T", &data])),
         "seckill": env!("CARGO_PKG_VERSION"),
         "build": if cfg!(debug_assertions) { "debug" } else { "release" },
-        "revision": said("git", &describe),
+        "revision": program::revision(),
         "tools": tools,
         "stores": stores,
         "postgresql": setting("server_version").await,

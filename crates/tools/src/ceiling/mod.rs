@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use program::{FAILED, OutputFile, say_beside};
-use redisson_lock::connection::Redis;
+use redis_link::Redis;
 use seckill::cli::stores::{Stores, fresh_secret};
 use seckill::config::{ConfigError, StoreArgs};
 use seckill::http::tokens::Tokens;

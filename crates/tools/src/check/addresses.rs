@@ -5,8 +5,8 @@ use program::ConfigError;
 use tokio::net::lookup_host;
 use url::Url;
 
-use super::file::Located;
 use super::read::SourceText;
+use super::values::Located;
 
 /// The most addresses.
 const MAX_NODES: usize = 64;
@@ -16,8 +16,6 @@ const MAX_NODES: usize = 64;
 pub struct CheckNode {
     /// Where it listens, and how it is called.
     pub node: TargetNode,
-    /// In front of every path; without a slash at its end.
-    pub prefix: String,
     /// As the file says it, without a slash at its end.
     pub url: String,
 }
@@ -25,7 +23,7 @@ pub struct CheckNode {
 /// Reads and looks up the addresses.
 ///
 /// # Errors
-/// When one of them is no `http` URL, or its host has no address.
+/// When one of them is no `http` or `https` URL, or its host has no address.
 pub async fn resolve(
     addresses: &Located<Vec<String>>,
     source: &SourceText,
@@ -39,32 +37,42 @@ pub async fn resolve(
     }
     let mut nodes = Vec::new();
     for text in &addresses.value {
-        let (host, port, prefix) = parse(text).map_err(|why| wrong(format!("{text:?} {why}")))?;
-        let target = (host.trim_start_matches('[').trim_end_matches(']'), port);
+        let Address { is_tls, host, port, prefix } =
+            parse(text).map_err(|why| wrong(format!("{text:?} {why}")))?;
+        let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let target = (bare.as_str(), port);
         let found = lookup_host(target).await;
         let found = found.map_err(|error| wrong(format!("{text:?} has no address: {error}")))?;
         // A server of one's own on `localhost` often listens at IPv4 alone.
         let mut found: Vec<_> = found.collect();
         found.sort_by_key(std::net::SocketAddr::is_ipv6);
         let address = *found.first().ok_or_else(|| wrong(format!("{text:?} has no address")))?;
-        let name = if port == 80 { host } else { format!("{host}:{port}") };
-        let node = TargetNode { address, host: name.into() };
-        nodes.push(CheckNode { node, prefix, url: text.trim_end_matches('/').to_owned() });
+        let usual = if is_tls { 443 } else { 80 };
+        let name = if port == usual { host } else { format!("{host}:{port}") };
+        let tls = is_tls.then(|| bare.into());
+        let node = TargetNode { address, host: name.into(), prefix: prefix.into(), tls };
+        nodes.push(CheckNode { node, url: text.trim_end_matches('/').to_owned() });
     }
     Ok(nodes)
 }
 
-fn parse(text: &str) -> Result<(String, u16, String), String> {
+/// The parts of an address.
+#[derive(Debug, PartialEq)]
+struct Address {
+    is_tls: bool,
+    host: String,
+    port: u16,
+    /// Without a slash at its end.
+    prefix: String,
+}
+
+fn parse(text: &str) -> Result<Address, String> {
     let url = Url::parse(text).map_err(|error| format!("is no address: {error}"))?;
-    match url.scheme() {
-        "http" => {}
-        "https" => {
-            return Err("is https, and check speaks plain HTTP: name the application's own port, \
-                        behind what ends TLS"
-                .to_owned());
-        }
-        other => return Err(format!("is {other}, and check speaks plain http")),
-    }
+    let is_tls = match url.scheme() {
+        "http" => false,
+        "https" => true,
+        other => return Err(format!("is {other}, and check speaks http and https")),
+    };
     if !url.username().is_empty() || url.password().is_some() {
         return Err("has a user: put an authorization header into [purchase]".to_owned());
     }
@@ -73,7 +81,8 @@ fn parse(text: &str) -> Result<(String, u16, String), String> {
     }
     let host = url.host_str().ok_or("names no host")?.to_owned();
     let port = url.port_or_known_default().ok_or("names no port")?;
-    Ok((host, port, url.path().trim_end_matches('/').to_owned()))
+    let prefix = url.path().trim_end_matches('/').to_owned();
+    Ok(Address { is_tls, host, port, prefix })
 }
 
 #[cfg(test)]
@@ -82,16 +91,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_plain_http_with_a_prefix_if_any() {
-        let parsed = |text| parse(text).unwrap();
-        assert_eq!(parsed("http://a"), ("a".to_owned(), 80, String::new()));
-        assert_eq!(parsed("http://a:81/b/c/"), ("a".to_owned(), 81, "/b/c".to_owned()));
-        assert_eq!(parsed("http://[::1]:81"), ("[::1]".to_owned(), 81, String::new()));
+    fn an_address_is_a_url_with_a_prefix_if_any() {
+        for (text, is_tls, host, port, prefix) in [
+            ("http://a", false, "a", 80, ""),
+            ("http://a:81/b/c/", false, "a", 81, "/b/c"),
+            ("http://[::1]:81", false, "[::1]", 81, ""),
+            ("https://a/b", true, "a", 443, "/b"),
+        ] {
+            let (host, prefix) = (host.to_owned(), prefix.to_owned());
+            assert_eq!(parse(text).unwrap(), Address { is_tls, host, port, prefix });
+        }
         for (text, why) in [
             ("127.0.0.1:80", "no address"),
             ("", "no address"),
-            ("https://a", "plain HTTP"),
-            ("ftp://a", "plain http"),
+            ("ftp://a", "http and https"),
             ("http://u:p@a", "a user"),
             ("http://a/?b=c", "a query"),
         ] {

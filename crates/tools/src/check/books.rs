@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use load::answer_rules::id;
 use load::calls;
+use load::place::id;
 use program::ConfigError;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
+use super::buyers::of_user;
 use super::command::{self, COMMAND_WITHIN, shorten};
 use super::target::{BooksReader, BooksSource, CheckTarget};
 
@@ -17,6 +19,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Between two looks, at least.
 const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(10);
+/// How long books stay as they are that somebody writes behind the answers, unless the file says: such a worker may
+/// write something again.
+const QUIET_BEHIND: Duration = Duration::from_secs(10);
+/// The same of other books.
+const QUIET: Duration = Duration::from_secs(1);
+/// The longest id in a list, in bytes.
+const LONGEST_ID: usize = 256;
 /// The most that books may count. Sums of such counts are exact.
 const MOST: i64 = 1_000_000_000_000_000;
 
@@ -31,6 +40,10 @@ pub struct BooksReading {
     pub stock: Option<i64>,
     /// The orders one by one, where they are told.
     pub list: Option<Vec<BookedOrder>>,
+    /// Orders that were cancelled, and gave their stock back. They are none of the others.
+    pub cancelled: i64,
+    /// These one by one, where they are told.
+    pub cancelled_list: Vec<BookedOrder>,
 }
 
 /// An order in the books.
@@ -51,6 +64,8 @@ pub struct QuietBooks {
     pub changed: Instant,
     /// Whether they were quiet before the time was up.
     pub is_quiet: bool,
+    /// When they were looked at for the last time.
+    pub read_at: Instant,
 }
 
 /// Reads the books of `voucher`.
@@ -70,7 +85,7 @@ pub async fn read(
             ("the books command", ran)
         }
         BooksReader::Request(request) => {
-            let call = request.for_voucher(voucher).call(&target.nodes[0], "", "");
+            let call = request.for_voucher(voucher).call(&target.nodes[0], &of_user(""));
             let answer = match call {
                 Some(call) => calls::send(&[call], 1, within).await.pop().flatten(),
                 None => None,
@@ -93,7 +108,7 @@ pub async fn read(
 }
 
 fn parse(source: &BooksSource, said: &str) -> Result<BooksReading, String> {
-    let json: Value = serde_json::from_str(said.trim())
+    let json: Value = serde_json::from_str(said.trim_start_matches('\u{feff}').trim())
         .map_err(|_| format!("prints no JSON: {:?}", shorten(said)))?;
     let number = |pointer: &str| match json.pointer(pointer) {
         None | Some(Value::Null) => Ok(None),
@@ -120,12 +135,17 @@ fn parse(source: &BooksSource, said: &str) -> Result<BooksReading, String> {
     if let Some(users) = users.filter(|users| *users > orders) {
         return Err(format!("prints {users} users of {orders} orders"));
     }
-    let list = match json.pointer(&source.list) {
-        None | Some(Value::Null) => None,
-        Some(list) => Some(parse_list(list).ok_or_else(|| {
-            format!("prints no list of {{\"order\": …, \"user\": …}} at {}", source.list)
-        })?),
-    };
+    let (mut list, mut cancelled_list) = (None, Vec::new());
+    if let Some(listed) = json.pointer(&source.list).filter(|list| !list.is_null()) {
+        let (gone, live): (Vec<_>, Vec<_>) = parse_list(listed)
+            .ok_or_else(|| {
+                format!("prints no list of {{\"order\": …, \"user\": …}} at {}", source.list)
+            })?
+            .into_iter()
+            .partition(|(is_cancelled, _)| *is_cancelled);
+        cancelled_list = gone.into_iter().map(|(_, order)| order).collect();
+        list = Some(live.into_iter().map(|(_, order)| order).collect::<Vec<_>>());
+    }
     if let Some(list) = list.as_ref().filter(|list| list.len() as i64 != orders) {
         return Err(format!("prints {orders} orders and a list of {}", list.len()));
     }
@@ -137,15 +157,35 @@ fn parse(source: &BooksSource, said: &str) -> Result<BooksReading, String> {
         }
         users = Some(of_list);
     }
-    Ok(BooksReading { orders, users, stock: number(&source.stock)?, list })
+    let counted = count(&source.cancelled)?.unwrap_or(0);
+    let cancelled = counted.max(cancelled_list.len() as i64);
+    Ok(BooksReading {
+        orders,
+        users,
+        stock: number(&source.stock)?,
+        list,
+        cancelled,
+        cancelled_list,
+    })
 }
 
-fn parse_list(list: &Value) -> Option<Vec<BookedOrder>> {
+/// Orders, each with whether it was cancelled.
+fn parse_list(list: &Value) -> Option<Vec<(bool, BookedOrder)>> {
     let order = |entry: &Value| {
-        let field = |name: &str| entry.get(name).and_then(id);
-        Some(BookedOrder { order: field("order")?, user: field("user")? })
+        let field = |name: &str| entry.get(name).and_then(id).filter(|id| id.len() <= LONGEST_ID);
+        let is_cancelled = entry.get("state").is_some_and(|state| state == "cancelled");
+        Some((is_cancelled, BookedOrder { order: field("order")?, user: field("user")? }))
     };
     list.as_array()?.iter().map(order).collect()
+}
+
+/// How books are waited for.
+#[derive(Clone, Copy)]
+pub struct BooksWait<'a> {
+    /// How many may be looked at at once.
+    pub turns: &'a Semaphore,
+    /// Whether the verdict stands on them.
+    pub is_final: bool,
 }
 
 /// Reads the books until they have as many orders as were `promised`, and do not change any more; or until
@@ -157,13 +197,22 @@ pub async fn until_quiet(
     target: &CheckTarget,
     source: &BooksSource,
     voucher: &str,
-    promised: i64,
+    promised: impl Fn() -> i64,
+    wait: BooksWait<'_>,
 ) -> Result<QuietBooks, ConfigError> {
+    let BooksWait { turns, is_final } = wait;
     let begun = Instant::now();
     let (mut changed, mut steady_since) = (begun, begun);
     let mut reading = None;
-    let pause = pause(source.quiet);
+    let is_behind = target.later.is_some();
+    let quiet = |is_late: bool| match source.quiet {
+        Some(quiet) => quiet,
+        None if is_late => QUIET_BEHIND,
+        None => QUIET,
+    };
+    let pause = pause(quiet(is_behind));
     loop {
+        let turn = turns.acquire().await;
         let failure = match read(target, source, voucher).await {
             Ok(same) if reading.as_ref() == Some(&same) => None,
             Ok(first_or_other) => {
@@ -174,12 +223,14 @@ pub async fn until_quiet(
             }
             Err(why) => Some(why),
         };
-        let is_quiet = steady_since.elapsed() >= source.quiet;
-        let has_all = reading.as_ref().is_some_and(|reading| reading.orders >= promised);
+        drop(turn);
+        let is_quiet = steady_since.elapsed() >= quiet(is_final && (is_behind || changed > begun));
+        let has_all = |reading: &BooksReading| reading.orders + reading.cancelled >= promised();
+        let has_all = reading.as_ref().is_some_and(has_all);
         let is_over = begun.elapsed() >= source.within;
         match (reading.take(), failure) {
             (Some(reading), None) if is_over || is_quiet && has_all => {
-                return Ok(QuietBooks { reading, changed, is_quiet });
+                return Ok(QuietBooks { reading, changed, is_quiet, read_at: Instant::now() });
             }
             (_, Some(why)) if is_over => return Err(why),
             (still, _) => reading = still,
@@ -206,7 +257,9 @@ mod tests {
             users: pointer("users"),
             stock: pointer("stock"),
             list: pointer("list"),
-            quiet: Duration::ZERO,
+            cancelled: pointer("cancelled"),
+            expire: None,
+            quiet: Some(Duration::ZERO),
             within: Duration::ZERO,
             wrong: Box::new(ConfigError),
         };
@@ -224,6 +277,21 @@ mod tests {
         let said = r#"{"orders":2,"list":[{"order":1,"user":1},{"order":2,"user":"1"}]}"#;
         assert_eq!(parsed(said).unwrap().users, Some(1));
         assert_eq!((&*list[0].order, &*list[0].user), ("18446744073709551615", "a"));
+    }
+
+    #[test]
+    fn cancelled_orders_are_told_apart_from_the_others() {
+        let said = r#"{"orders":1,"list":[{"order":1,"user":1},{"order":2,"user":1,"state":"cancelled"}]}"#;
+        let reading = parsed(said).unwrap();
+        assert_eq!((reading.orders, reading.users, reading.cancelled), (1, Some(1), 1));
+        assert_eq!(reading.cancelled_list[0].order, "2");
+        assert_eq!(parsed(r#"{"orders":1,"cancelled":3}"#).unwrap().cancelled, 3);
+        assert!(parsed(r#"{"orders":1,"cancelled":-1}"#).is_err());
+        for (length, is_id) in [(LONGEST_ID, true), (LONGEST_ID + 1, false)] {
+            let order = "x".repeat(length);
+            let said = format!(r#"{{"orders":1,"list":[{{"order":"{order}","user":1}}]}}"#);
+            assert_eq!(parsed(&said).is_ok(), is_id, "{length}");
+        }
     }
 
     #[test]

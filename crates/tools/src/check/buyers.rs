@@ -1,12 +1,13 @@
 //! The buyers of a check, with their tokens.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use load::answer_rules::id;
-use load::calls;
+use load::calls::{self, CallAnswer};
+use load::place::{AnswerPart, Place, without_mark};
+use load::template::Values;
 use program::ConfigError;
 use serde_json::Value;
 
@@ -49,8 +50,8 @@ pub async fn read(target: &CheckTarget, count: usize) -> Result<Vec<CheckBuyer>,
             distinct(pairs.collect(), count)
                 .map_err(|why| wrong(format!("{}: {why}", path.display())))
         }
-        TokenSource::Login { first, request, pointer } => {
-            log_in(&target.nodes, (*first..).take(count).collect(), request, pointer).await
+        TokenSource::Login { first, request, place } => {
+            log_in(&target.nodes, (*first..).take(count).collect(), request, place).await
         }
     }
 }
@@ -113,37 +114,67 @@ fn distinct(pairs: Vec<(String, String)>, count: usize) -> Result<Vec<CheckBuyer
     Ok(buyers)
 }
 
+/// Of each login only the token is kept, whatever else the target sends.
 async fn log_in(
     nodes: &[CheckNode],
     users: Vec<u64>,
     request: &CheckRequest,
-    pointer: &str,
+    place: &Place,
 ) -> Result<Vec<CheckBuyer>, ConfigError> {
-    let names: Vec<String> = users.iter().map(u64::to_string).collect();
-    let turns = names.iter().zip(nodes.iter().cycle());
-    let calls: Option<Vec<_>> = turns.map(|(user, node)| request.call(node, user, "")).collect();
-    let calls = calls.ok_or_else(|| ConfigError("a login cannot be written as HTTP".to_owned()))?;
-    let answers = calls::send(&calls, LOGINS_AT_ONCE, LOGIN_WITHIN).await;
-    let mut buyers = Vec::new();
-    for (user, answer) in names.iter().zip(answers) {
-        let wrong = |why: String| ConfigError(format!("the login of user {user} {why}"));
-        let answer = answer.ok_or_else(|| wrong("has no answer".to_owned()))?;
-        let body: Option<Value> = serde_json::from_slice(&answer.body).ok();
-        let token = body.as_ref().and_then(|body| body.pointer(pointer)).and_then(id);
-        let token = token.ok_or_else(|| {
-            // Its values may be secrets.
-            let keys = match &body {
-                Some(Value::Object(body)) => {
-                    let keys: Vec<&str> = body.keys().map(String::as_str).collect();
-                    format!("keys {}", shorten(&keys.join(", ")))
-                }
-                _ => "no JSON object".to_owned(),
-            };
-            wrong(format!("has no token at {pointer}: status {}, {keys}", answer.status))
-        })?;
-        buyers.push(CheckBuyer { user: user.as_str().into(), token: token.into() });
+    let mut buyers: Vec<CheckBuyer> = Vec::new();
+    let mut owners: HashMap<Arc<str>, Arc<str>> = HashMap::new();
+    for users in users.chunks(LOGINS_AT_ONCE) {
+        let names: Vec<Arc<str>> = users.iter().map(|user| user.to_string().into()).collect();
+        let turns = names.iter().zip(nodes.iter().cycle());
+        let call = |(user, node): (&Arc<str>, _)| request.call(node, &of_user(user));
+        let calls: Option<Vec<_>> = turns.map(call).collect();
+        let unwritable = || ConfigError("a login cannot be written as HTTP".to_owned());
+        let calls = calls.ok_or_else(unwritable)?;
+        let answers = calls::send(&calls, LOGINS_AT_ONCE, LOGIN_WITHIN).await;
+        for (user, answer) in names.into_iter().zip(answers) {
+            let wrong = |why: String| ConfigError(format!("the login of user {user} {why}"));
+            let answer = answer.ok_or_else(|| wrong("has no answer".to_owned()))?;
+            let token: Arc<str> =
+                place.find(&mut answer.answer()).map(Arc::from).ok_or_else(|| {
+                    wrong(format!("has no token {}: {}", at(place), without_values(&answer)))
+                })?;
+            if let Some(other) = owners.insert(Arc::clone(&token), Arc::clone(&user)) {
+                return Err(wrong(format!(
+                    "gives the token of user {other}: everybody would be one buyer"
+                )));
+            }
+            buyers.push(CheckBuyer { user, token });
+        }
     }
     Ok(buyers)
+}
+
+/// What a login's placeholders stand for.
+#[must_use]
+pub fn of_user(user: &str) -> Values<'_> {
+    Values { user, token: "", taken: &[] }
+}
+
+/// Where something was looked for, as words.
+#[must_use]
+pub fn at(place: &Place) -> String {
+    match &place.part {
+        AnswerPart::Pointer(pointer) => format!("at {pointer}"),
+        AnswerPart::Header(name) => format!("in the header {name}"),
+        AnswerPart::Cookie(name) => format!("in the cookie {name}"),
+    }
+}
+
+/// An answer whose values may be secrets.
+fn without_values(answer: &CallAnswer) -> String {
+    let keys = match serde_json::from_slice(without_mark(&answer.body)) {
+        Ok(Value::Object(body)) => {
+            let keys: Vec<&str> = body.keys().map(String::as_str).collect();
+            format!("keys {}", shorten(&keys.join(", ")))
+        }
+        _ => "no JSON object".to_owned(),
+    };
+    format!("status {}, {keys}", answer.status)
 }
 
 #[cfg(test)]

@@ -4,36 +4,28 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
-use axum::http::{HeaderName, Method};
-use load::answer_rules::AnswerReader;
+use axum::http::Method;
 use load::outcome::{ACCEPTED, ORDERED};
-use load::target::Target;
-use load::template::{Placeholder, Template};
+use load::template::Placeholder;
 use program::ConfigError;
 
 use super::addresses::resolve;
-use super::file::{
-    AnswerTable, BooksTable, DurationText, LaterTable, Located, RequestTable, SaleTable,
-    TargetFile, TokensTable,
-};
+use super::file::{AnswerTable, BooksTable, LaterTable, SaleTable, TargetFile, TokensTable};
 use super::read::{Complaint, SourceText};
-use super::rules::{outcome, reader};
+use super::rules::outcome;
 use super::target::{
-    AskingLater, BooksReader, BooksSource, CheckRequest, CheckTarget, RequestTexts, TokenSource,
-    VoucherSource,
+    AskingLater, BooksReader, BooksSource, CheckRequest, CheckTarget, TokenSource, VoucherSource,
 };
+use super::values::{DurationText, Located};
 
 /// How long buyers ask what became of a purchase, and how long books are waited for, unless the file says.
 const WITHIN: Duration = Duration::from_secs(30);
 /// The longest that a file may say.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long the books must stay as they are, unless the file says.
-const QUIET: Duration = Duration::from_secs(1);
 
 /// Reads the parts of a file.
-struct Compiler<'a> {
-    source: &'a Arc<SourceText>,
+pub(super) struct Compiler<'a> {
+    pub(super) source: &'a Arc<SourceText>,
 }
 
 impl CheckTarget {
@@ -54,9 +46,9 @@ impl CheckTarget {
         let source = Arc::new(source);
         let compiler = Compiler { source: &source };
         let nodes = resolve(&file.addresses, &source).await?;
-        let purchase = compiler.request(&file.purchase, Method::POST, &file.answer)?;
+        let purchase = compiler.purchase(&file)?;
         let later = file.later.as_ref().map(|later| compiler.later(later)).transpose()?;
-        compiler.check_answers(&file, later.is_some())?;
+        compiler.check_answers(&file, later.as_ref())?;
         let tokens = compiler.tokens(file.tokens.as_ref(), file.first_user.unwrap_or(1))?;
         compiler.check_tokens(&file, &purchase, later.as_ref(), &tokens)?;
         let books = file.books.as_ref().map(|books| compiler.books(books)).transpose()?;
@@ -65,98 +57,28 @@ impl CheckTarget {
         if let Some(none) = stock.filter(|stock| stock.value == 0) {
             return Err(source.wrong(none.at, "a stock of 0 cannot be sold"));
         }
-        let stock = stock.map(|stock| stock.value);
-        let directory = source.directory.clone();
-        Ok(Self { nodes, directory, purchase, later, vouchers, stock, tokens, books })
+        Ok(Self {
+            nodes,
+            directory: source.directory.clone(),
+            per_user: file.per_user.map_or(Some(1), |most| most.value.0),
+            closed: file.closed.into_iter().map(|id| id.0).collect(),
+            pause: duration(file.pause, Duration::ZERO),
+            purchase,
+            later,
+            vouchers,
+            stock: stock.map(|stock| stock.value),
+            tokens,
+            books,
+        })
     }
 }
 
 impl Compiler<'_> {
-    fn template(&self, text: &Located<String>) -> Result<Template, ConfigError> {
-        let at = text.at;
-        let template = Template::parse(&text.value);
-        template.map_err(|unknown| {
-            let known = "known are {token}, {user} and {voucher}";
-            self.source.wrong(at, format!("{unknown}: {known}"))
-        })
-    }
-
-    fn method(&self, table: &RequestTable, usual: Method) -> Result<Method, ConfigError> {
-        let Some(method) = &table.method else { return Ok(usual) };
-        let parsed = method.value.to_ascii_uppercase().parse();
-        parsed.map_err(|_| self.source.wrong(method.at, format!("no method: {:?}", method.value)))
-    }
-
-    /// The headers of a request, each of them once.
-    fn headers<'t>(
-        &self,
-        table: &'t RequestTable,
-    ) -> Result<Vec<(HeaderName, &'t Located<String>)>, ConfigError> {
-        let mut headers: Vec<(HeaderName, &Located<String>)> = Vec::new();
-        for (text, value) in &table.headers {
-            let wrong = |why: String| self.source.wrong(value.at, why);
-            let name = text.parse::<HeaderName>();
-            let name = name.map_err(|_| wrong(format!("{text:?} is no name of a header")))?;
-            if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&name) {
-                return Err(wrong(format!("the header {name} is written by check itself")));
-            }
-            if headers.iter().any(|(other, _)| *other == name) {
-                return Err(wrong(format!("the header {name} is there twice")));
-            }
-            if value.value.contains(char::is_control) {
-                return Err(wrong(format!("the header {name} has a control character in it")));
-            }
-            headers.push((name, value));
-        }
-        Ok(headers)
-    }
-
-    fn pointer(&self, at: usize, pointer: &str) -> Result<String, ConfigError> {
+    pub(super) fn pointer(&self, at: usize, pointer: &str) -> Result<String, ConfigError> {
         match pointer.is_empty() || pointer.starts_with('/') {
             true => Ok(pointer.to_owned()),
             false => Err(self.source.wrong(at, format!("{pointer:?} is no JSON pointer"))),
         }
-    }
-
-    /// `{stock}` is all that a new voucher knows.
-    fn check_stock_alone(&self, text: &Located<String>) -> Result<(), ConfigError> {
-        let parsed = Template::parse(&text.value.replace("{stock}", ""));
-        match parsed.is_ok_and(|parsed| !Placeholder::ALL.into_iter().any(|it| parsed.has(it))) {
-            true => Ok(()),
-            false => {
-                Err(self.source.wrong(text.at, "a new voucher has no placeholder but {stock}"))
-            }
-        }
-    }
-
-    fn check_path(&self, path: &Located<String>) -> Result<(), ConfigError> {
-        let wrong = |why: &str| Err(self.source.wrong(path.at, format!("the path {why}")));
-        if !path.value.starts_with('/') {
-            return wrong("does not begin with a slash");
-        }
-        if path.value.contains(|c: char| c.is_whitespace() || c.is_control() || !c.is_ascii()) {
-            return wrong("has a space or another character that must be percent-encoded");
-        }
-        Ok(())
-    }
-
-    fn request(
-        &self,
-        table: &Located<RequestTable>,
-        usual: Method,
-        answers: &[Located<AnswerTable>],
-    ) -> Result<CheckRequest, ConfigError> {
-        let table = &table.value;
-        self.check_path(&table.path)?;
-        let mut headers = Vec::new();
-        for (name, value) in self.headers(table)? {
-            headers.push((name, self.template(value)?));
-        }
-        let body = table.body.as_ref().map(|body| self.template(body)).transpose()?;
-        let answers = AnswerReader::Rules(reader(answers, self.source)?.into());
-        let method = self.method(table, usual)?;
-        let target = Target { method, headers, body: body.unwrap_or_default(), answers };
-        Ok(CheckRequest { path: self.template(&table.path)?, target })
     }
 
     fn later(&self, table: &Located<LaterTable>) -> Result<AskingLater, ConfigError> {
@@ -165,14 +87,28 @@ impl Compiler<'_> {
             let why = "no [[later.answer]] is = \"ordered\": nobody would ever hear yes";
             return Err(self.source.wrong(table.at, why));
         }
-        let request = self.request(request, Method::GET, answer)?;
-        Ok(AskingLater { request, within: self.bound(table.at, *within)? })
+        self.check_take(request)?;
+        let answers: Vec<_> = answer.iter().collect();
+        let name: Arc<str> = "order".into();
+        let request = self.request(request, Method::GET, &answers, &[Arc::clone(&name)])?;
+        let by_order = request.has(&Placeholder::Taken(name));
+        Ok(AskingLater { request, within: self.bound(table.at, *within)?, by_order })
     }
 
     /// Whether somebody can hear yes.
-    fn check_answers(&self, file: &TargetFile, has_later: bool) -> Result<(), ConfigError> {
+    fn check_answers(
+        &self,
+        file: &TargetFile,
+        later: Option<&AskingLater>,
+    ) -> Result<(), ConfigError> {
         let has = |code| file.answer.iter().any(|rule| outcome(rule.value.is) == code);
-        if has(ORDERED) || has_later && has(ACCEPTED) {
+        let accepted = |rule: &&Located<AnswerTable>| outcome(rule.value.is) == ACCEPTED;
+        let unnamed = file.answer.iter().filter(accepted).find(|it| it.value.order.is_none());
+        if let Some(unnamed) = unnamed.filter(|_| later.is_some_and(|later| later.by_order)) {
+            let why = "[later] asks after {order}: let `order` say where it stands in this answer";
+            return Err(self.source.wrong(unnamed.at, why));
+        }
+        if has(ORDERED) || later.is_some() && has(ACCEPTED) {
             return Ok(());
         }
         let why = "no [[answer]] is = \"ordered\": nobody would ever hear yes";
@@ -198,13 +134,13 @@ impl Compiler<'_> {
                 wrong: self.wrong_at(lines.at),
             }),
             (None, None, Some(login)) => {
-                let request = self.request(&login.value.request, Method::POST, &[])?;
-                if request.has(Placeholder::Token) || !request.has(Placeholder::User) {
+                let request = self.single(&login.value.request, Method::POST)?;
+                if request.has(&Placeholder::Token) || !request.has(&Placeholder::User) {
                     let why = "a login is a request with {user} and without {token}";
                     return Err(self.source.wrong(login.at, why));
                 }
-                let pointer = self.pointer(login.at, &login.value.token)?;
-                Ok(TokenSource::Login { first, request: request.into(), pointer })
+                let place = login.value.token.0.clone();
+                Ok(TokenSource::Login { first, request: request.into(), place })
             }
             _ => {
                 let why = "tokens come from one of csv, lines and login";
@@ -221,8 +157,8 @@ impl Compiler<'_> {
         later: Option<&AskingLater>,
         tokens: &TokenSource,
     ) -> Result<(), ConfigError> {
-        let later = later.is_some_and(|later| later.request.has(Placeholder::Token));
-        let is_used = purchase.has(Placeholder::Token) || later;
+        let later = later.is_some_and(|later| later.request.has(&Placeholder::Token));
+        let is_used = purchase.has(&Placeholder::Token) || later;
         if is_used && matches!(tokens, TokenSource::Numbers { .. }) {
             let why = "{token} is used, and there is no [tokens] that says where tokens come from";
             return Err(self.source.wrong(file.purchase.at, why));
@@ -236,8 +172,8 @@ impl Compiler<'_> {
             (Some(command), None) => BooksReader::Command(command.value.clone()),
             (None, Some(request)) => {
                 let at = request.at;
-                let request = self.request(request, Method::GET, &[])?;
-                if request.has(Placeholder::Token) || request.has(Placeholder::User) {
+                let request = self.single(request, Method::GET)?;
+                if request.has(&Placeholder::Token) || request.has(&Placeholder::User) {
                     let why = "the books are of nobody: {token} and {user} have no value here";
                     return Err(self.source.wrong(at, why));
                 }
@@ -264,45 +200,30 @@ impl Compiler<'_> {
             users: pointer(&books.users, "/users")?,
             stock: pointer(&books.stock, "/stock")?,
             list: pointer(&books.list, "/list")?,
-            quiet: duration(books.quiet, QUIET),
+            cancelled: pointer(&books.cancelled, "/cancelled")?,
+            expire: books.expire.map(|expire| duration(Some(expire), Duration::ZERO)),
+            quiet: books.quiet.map(|quiet| duration(Some(quiet), Duration::ZERO)),
             within: self.bound(at, books.within)?,
             wrong: self.wrong_at(at),
         })
     }
 
     fn vouchers(&self, file: &TargetFile) -> Result<VoucherSource, ConfigError> {
-        if let Some(voucher) = &file.voucher {
-            return Ok(VoucherSource::Fixed(voucher.value.0.clone()));
-        }
         let none = "there is neither a voucher nor a [sale] that puts new ones on sale";
-        let sale = file.sale.as_ref();
-        let sale = sale.ok_or_else(|| self.source.wrong(file.addresses.at, none))?;
-        let SaleTable { command, request, voucher, .. } = &sale.value;
-        match (command, request) {
-            (Some(command), None) => Ok(VoucherSource::Command(command.value.clone())),
-            (None, Some(request)) => {
-                let table = &request.value;
-                self.check_path(&table.path)?;
-                let mut headers = Vec::new();
-                for (name, value) in self.headers(table)? {
-                    self.check_stock_alone(value)?;
-                    headers.push((name, value.value.clone()));
-                }
-                for text in [Some(&table.path), table.body.as_ref()].into_iter().flatten() {
-                    self.check_stock_alone(text)?;
-                }
-                let texts = RequestTexts {
-                    method: self.method(table, Method::POST)?,
-                    path: table.path.value.clone(),
-                    headers,
-                    body: table.body.as_ref().map_or_else(String::new, |body| body.value.clone()),
-                };
-                let pointer = self.pointer(sale.at, voucher.as_deref().unwrap_or("/data"))?;
-                Ok(VoucherSource::Request { texts: texts.into(), pointer })
-            }
-            (None, None) => Err(self.source.wrong(sale.at, none)),
+        let Some(sale) = &file.sale else {
+            let voucher = file.voucher.as_ref().map(|voucher| voucher.value.0.clone());
+            let voucher = voucher.ok_or_else(|| self.source.wrong(file.addresses.at, none))?;
+            return Ok(VoucherSource::Fixed(voucher));
+        };
+        let SaleTable { command, request, vouchers, .. } = &sale.value;
+        match (&file.voucher, command, request, vouchers) {
+            (Some(voucher), None, None, None) => Ok(VoucherSource::Fixed(voucher.value.0.clone())),
+            (None, Some(command), None, None) => Ok(VoucherSource::Command(command.value.clone())),
+            (None, None, Some(request), None) => self.new_voucher(sale, request),
+            (None, None, None, Some(listed)) => Ok(VoucherSource::Listed(listed.value.0.clone())),
+            (None, None, None, None) => Err(self.source.wrong(sale.at, none)),
             _ => {
-                let why = "a new voucher comes from one of command and request";
+                let why = "vouchers come from one of voucher and, in [sale], command, request and vouchers";
                 Err(self.source.wrong(sale.at, why))
             }
         }

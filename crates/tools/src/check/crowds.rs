@@ -1,6 +1,6 @@
 //! Sends the crowds of a check, and lets the buyers ask later.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use tokio::time::{Instant, interval, sleep};
 
 use super::buyers::CheckBuyer;
 use super::own_cpu::OwnCpu;
-use super::sale_record::{HeardAnswer, SaleRecord};
+use super::sale_record::{Decided, HeardAnswer, SaleRecord, Undecided};
 use super::target::{CheckRequest, CheckTarget};
 
 /// How long all of one crowd may take.
@@ -28,8 +28,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(100);
 /// What a buyer may hear when asking later, and must ask again. So does one who hears what fits no rule.
 const ASK_AGAIN: [&str; 5] = [ACCEPTED, NO_ANSWER, NOT_SENT, UNAVAILABLE, ORDER_IN_PROGRESS];
-/// The most examples that are kept of one outcome.
-const EXAMPLES: usize = 3;
 
 /// Sends the crowds, and counts what they hear.
 pub struct CrowdSender<'a> {
@@ -43,6 +41,14 @@ pub struct CrowdSender<'a> {
     pub seed: u64,
     /// How long one answer may take.
     pub answer_timeout: Duration,
+    /// The buyer who is next where not all come.
+    pub next: usize,
+    /// Vouchers that were put on sale.
+    pub put_on_sale: usize,
+    /// The crowd whose progress was shown last.
+    pub shown: Option<&'static str>,
+    /// The one of which nothing is judged.
+    pub warm: Option<String>,
     /// What was counted so far.
     pub totals: CrowdTotals,
 }
@@ -90,6 +96,8 @@ pub struct BookedRush {
     pub behind: Duration,
 }
 
+/// Buyers before all crowds.
+const WARM_UP: usize = 20;
 /// The name of the crowd whose rates are told.
 pub const RUSH: &str = "rush";
 /// The name of the crowds that want one voucher.
@@ -109,16 +117,17 @@ impl CrowdSender<'_> {
     ) -> Result<(), ConfigError> {
         let nodes = self.target.nodes.len();
         let aimed = attempts.iter().flat_map(|&(buyer, attempts)| {
-            (0..attempts).map(move |k| (buyer, (buyer + k) % nodes))
+            (0..attempts).map(move |k| Undecided { buyer, node: (buyer + k) % nodes, order: None })
         });
         let plan = self.plan(&self.target.purchase, &sale.voucher, aimed.collect());
         if plan.requests.is_empty() {
             return Ok(());
         }
-        let bar = match crowd {
+        sleep(self.target.pause).await;
+        let bar = match self.shown.replace(crowd) == Some(crowd) {
             // They are many, and each is over at once.
-            LAST_VOUCHER => ProgressBar::hidden(),
-            _ => progress::of_attempts(crowd, plan.requests.len() as u64),
+            true => ProgressBar::hidden(),
+            false => progress::of_attempts(crowd, plan.requests.len() as u64),
         };
         let aims: Vec<usize> = plan.requests.iter().map(|request| request.node).collect();
         let cpu = OwnCpu::begin();
@@ -133,9 +142,12 @@ impl CrowdSender<'_> {
             crowd,
             node: aims[answer.request],
             outcome: answer.outcome,
-            order: answer.order_id,
+            order: answer.order_id.map(Arc::from),
             at: answer.at,
             is_later: false,
+            asked: result.start + answer.asked,
+            answered: result.start + answer.at,
+            said: answer.said,
         });
         let mut heard: Vec<_> = heard.collect();
         heard.sort_by_key(|answer| answer.at);
@@ -143,16 +155,25 @@ impl CrowdSender<'_> {
         self.ask_later(sale).await
     }
 
-    fn plan(&self, request: &CheckRequest, voucher: &str, aimed: Vec<(usize, usize)>) -> RushPlan {
+    /// The buyers whose turn it is where not all come: those who came before come again last.
+    pub fn turn(&mut self, count: usize) -> Vec<usize> {
+        let all = self.buyers.len();
+        let turn = (0..count.min(all)).map(|k| (self.next + k) % all).collect();
+        self.next = (self.next + count) % all;
+        turn
+    }
+
+    fn plan(&self, request: &CheckRequest, voucher: &str, aimed: Vec<Undecided>) -> RushPlan {
         let request = request.for_voucher(voucher);
-        let planned = |(buyer, node): (usize, usize)| {
+        let planned = |Undecided { buyer, node, order }: Undecided| {
             let CheckBuyer { user, token } = &self.buyers[buyer];
             PlannedRequest {
                 node,
-                path: request.path_at(&self.target.nodes[node], user, token).into(),
+                path: request.path.clone(),
                 token: Arc::clone(token),
                 user: Arc::clone(user),
                 buyer: buyer as u64,
+                order,
             }
         };
         RushPlan {
@@ -167,7 +188,21 @@ impl CrowdSender<'_> {
             seed: self.seed,
             // The first crowd shows whether anybody is there.
             may_lack_connections: !self.totals.outcomes.is_empty(),
+            keeps_bodies: true,
         }
+    }
+
+    /// Some buyers buy a voucher of which nothing is judged: a target that has just started is slow.
+    ///
+    /// # Errors
+    /// When it cannot be sent at all.
+    pub async fn warm_up(&mut self) -> Result<(), ConfigError> {
+        let Some(voucher) = &self.warm else { return Ok(()) };
+        let nodes = self.target.nodes.len();
+        let last = self.buyers.len().saturating_sub(WARM_UP)..self.buyers.len();
+        let aimed = last.map(|buyer| Undecided { buyer, node: buyer % nodes, order: None });
+        let plan = self.plan(&self.target.purchase, voucher, aimed.collect());
+        run(plan, |_| {}).await.map(|_| ())
     }
 
     fn count(&mut self, crowd: &'static str, result: &RushResult, own_cpu: Option<OwnCpu>) {
@@ -197,8 +232,7 @@ impl CrowdSender<'_> {
     fn add_examples(&mut self, crowd: &'static str, examples: &[AnswerExample]) {
         for example in examples {
             let kept = &mut self.totals.examples;
-            let alike = kept.iter().filter(|(_, other)| other.outcome == example.outcome);
-            if alike.count() < EXAMPLES {
+            if !kept.iter().any(|(_, other)| other.outcome == example.outcome) {
                 kept.push((crowd, example.clone()));
             }
         }
@@ -207,6 +241,7 @@ impl CrowdSender<'_> {
     /// Lets the buyers who heard `accepted` ask, until they hear something else or the time is up.
     async fn ask_later(&mut self, sale: &mut SaleRecord) -> Result<(), ConfigError> {
         let Some(later) = &self.target.later else { return Ok(()) };
+        sale.by_order = later.by_order;
         let begun = Instant::now();
         let mut pause = FIRST_PAUSE;
         loop {
@@ -214,10 +249,11 @@ impl CrowdSender<'_> {
             if undecided.is_empty() || begun.elapsed() >= later.within {
                 return Ok(());
             }
+            let asked = undecided.clone();
             let plan = self.plan(&later.request, &sale.voucher, undecided);
             let result = run(plan, |_| {}).await?;
             self.add_examples("asking later", &result.examples);
-            let mut decided = HashMap::new();
+            let mut decided = Decided::new();
             for answer in result.answers {
                 let (outcome, buyer) = (answer.outcome.as_ref(), answer.buyer as usize);
                 let unknown = unknown_status(outcome);
@@ -226,7 +262,9 @@ impl CrowdSender<'_> {
                     false => sale.unfit.remove(&buyer),
                 };
                 if unknown.is_none() && !ASK_AGAIN.contains(&outcome) {
-                    decided.insert(buyer, (answer.outcome, answer.order_id));
+                    let question = (buyer, asked[answer.request].order.clone());
+                    let order = answer.order_id.map(Arc::from);
+                    decided.insert(question, (answer.outcome, order));
                 }
             }
             sale.decide(&decided, begun.elapsed());

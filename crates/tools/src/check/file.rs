@@ -1,21 +1,21 @@
 //! The file that says how to talk to a target, as serde and editors see it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, DeserializeOwned};
-use serde::{Deserialize, Deserializer};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::Value;
-use toml::Spanned;
+
+use super::values::{
+    DurationText, IdList, IdText, Located, OneOrMany, PerUser, PlaceText, ScalarSchema,
+};
 
 /// A target of `seckill check`: how a purchase is requested, and how its answers are told apart.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TargetFile {
     /// Begin with what is known of `seckill`, `hmdp` or `lab`. A table that you write replaces the preset's;
-    /// of `[purchase]` each key that you write does.
+    /// of `[purchase]` and `[later]` each key that you write does, and your rules come before the preset's.
     pub preset: Option<String>,
     /// The nodes, as `http://host:port`, with a path in front of all paths if there is one. Double clicks
     /// go to all of them at once.
@@ -24,7 +24,17 @@ pub struct TargetFile {
     pub voucher: Option<Located<IdText>>,
     /// Where there are no tokens, or `[tokens.login]` fetches them: the number that is the first `{user}`.
     pub first_user: Option<u64>,
-    /// The request of a purchase.
+    /// How many orders one buyer may have: a number, or `"none"` where there is no such rule; default 1.
+    pub per_user: Option<Located<PerUser>>,
+    /// Vouchers that must sell nothing: their sale is over, or has not begun.
+    #[serde(default)]
+    pub closed: Vec<IdText>,
+    /// How long the buyers wait before each crowd, where a shop limits how often one may try.
+    pub pause: Option<DurationText>,
+    /// The requests that come before `[purchase]` in every attempt, in their order.
+    #[serde(default)]
+    pub step: Vec<Located<RequestTable>>,
+    /// The request of a purchase: the last of an attempt, whose answer decides.
     pub purchase: Located<RequestTable>,
     /// Where the buyers' tokens come from.
     pub tokens: Option<Located<TokensTable>>,
@@ -39,7 +49,7 @@ pub struct TargetFile {
     pub sale: Option<Located<SaleTable>>,
 }
 
-/// A request. `{token}`, `{user}` and `{voucher}` are filled in.
+/// A request. `{token}`, `{user}`, `{voucher}` and what earlier steps take are filled in.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestTable {
@@ -52,6 +62,10 @@ pub struct RequestTable {
     pub headers: BTreeMap<String, Located<String>>,
     /// The body; JSON unless a `content-type` header says otherwise.
     pub body: Option<Located<String>>,
+    /// In a `[[step]]`: what the answer gives to later requests, and where it stands, as `{ code = "/data/code" }`
+    /// for `{code}`.
+    #[serde(default)]
+    pub take: BTreeMap<String, Located<PlaceText>>,
 }
 
 /// Where tokens come from: one of the three.
@@ -76,8 +90,8 @@ pub struct TokensTable {
 pub struct LoginTable {
     /// The request, with `{user}`.
     pub request: Located<RequestTable>,
-    /// Where in the answer the token is: a JSON pointer.
-    pub token: String,
+    /// Where in the answer the token is: a JSON pointer, a header or a cookie.
+    pub token: PlaceText,
 }
 
 /// A rule. All conditions that it has must be met.
@@ -90,18 +104,20 @@ pub struct AnswerTable {
     pub status: Option<OneOrMany<u16>>,
     /// Where in the JSON body to look, such as `/data/code`.
     pub pointer: Option<String>,
+    /// The header to look at, such as `location`.
+    pub header: Option<String>,
     /// The value that is there.
     #[schemars(with = "Option<ScalarSchema>")]
     pub equals: Option<Value>,
     /// The values, of which one is there.
     #[schemars(with = "Option<Vec<ScalarSchema>>")]
     pub one_of: Option<Vec<Value>>,
-    /// A text that is in the value there, or a list of such texts; without a pointer, in the whole body.
+    /// A text that is in the value there, or a list of such texts; without pointer and header, in the whole body.
     pub contains: Option<OneOrMany<String>>,
     /// Whether there is a value that is not null.
     pub present: Option<bool>,
-    /// Where in the JSON body the order's id is.
-    pub order: Option<String>,
+    /// Where the order's id is: a JSON pointer, a header or a cookie. In `[later]` it is `{order}`.
+    pub order: Option<PlaceText>,
 }
 
 /// What an answer means.
@@ -124,6 +140,10 @@ pub enum Meaning {
     SaleEnded,
     /// The server is too busy to say.
     Unavailable,
+    /// No, for a reason that says nothing of stock and orders: a limit of the rate, a captcha.
+    Refused,
+    /// The buyer's order was made, and cancelled by time.
+    Cancelled,
 }
 
 /// Asking later.
@@ -154,9 +174,15 @@ pub struct BooksTable {
     pub users: Option<String>,
     /// Where the stock that is left is; default `/stock`. It may be missing.
     pub stock: Option<String>,
-    /// Where a list of `{"order": …, "user": …}` is, for exact witnesses; default `/list`. It may be missing.
+    /// Where a list of `{"order": …, "user": …}` is, for exact witnesses; default `/list`. It may be
+    /// missing. A cancelled order, which does not count, has `"state": "cancelled"`.
     pub list: Option<String>,
-    /// How long they must stay as they are to be final; default `1s`.
+    /// Where the number of cancelled orders is, which are not among `orders`; default `/cancelled`. It may be missing.
+    pub cancelled: Option<String>,
+    /// After so long an order that is not paid may be cancelled: such an order is not lost.
+    pub expire: Option<DurationText>,
+    /// How long they must stay as they are to be final; default `1s`, and `10s` where there is `[later]` or orders
+    /// come behind the answers.
     pub quiet: Option<DurationText>,
     /// How long they are waited for, and the longest that one look at them takes; default `30s`.
     pub within: Option<DurationText>,
@@ -175,128 +201,6 @@ pub struct SaleTable {
     pub request: Option<Located<RequestTable>>,
     /// Where in the answer to the request the id is; default `/data`.
     pub voucher: Option<String>,
-}
-
-/// A value, and the bytes of the file that it stands in.
-#[derive(Debug, Clone)]
-pub struct Located<T> {
-    /// The value.
-    pub value: T,
-    /// The offset at which it begins.
-    pub at: usize,
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Located<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = Spanned::<T>::deserialize(deserializer)?;
-        let at = spanned.span().start;
-        Ok(Self { value: spanned.into_inner(), at })
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Located<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
-}
-
-/// One value, or a list.
-#[derive(Debug, Clone)]
-pub struct OneOrMany<T>(pub Vec<T>);
-
-impl<'de, T: DeserializeOwned> Deserialize<'de> for OneOrMany<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let values = match Value::deserialize(deserializer)? {
-            Value::Array(values) => values,
-            one => vec![one],
-        };
-        let all = values.into_iter().map(serde_json::from_value).collect::<Result<_, _>>();
-        all.map(Self).map_err(de::Error::custom)
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        format!("OneOrMany{}", T::schema_name()).into()
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let (one, many) = (generator.subschema_for::<T>(), generator.subschema_for::<Vec<T>>());
-        json_schema!({ "anyOf": [one, many] })
-    }
-}
-
-/// A text or a whole number that names something.
-#[derive(Debug, Clone)]
-pub struct IdText(pub String);
-
-impl<'de> Deserialize<'de> for IdText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        let id = load::answer_rules::id(&value);
-        id.map(Self).ok_or_else(|| de::Error::custom("it is neither a text nor a whole number"))
-    }
-}
-
-impl JsonSchema for IdText {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "IdText".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["string", "integer"] })
-    }
-}
-
-/// A duration such as `30s`.
-#[derive(Debug, Clone, Copy)]
-pub struct DurationText(pub Duration);
-
-impl<'de> Deserialize<'de> for DurationText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let duration = humantime::parse_duration(&text)
-            .map_err(|_| de::Error::custom(format!("{text:?} is no duration such as \"30s\"")))?;
-        Ok(Self(duration))
-    }
-}
-
-impl JsonSchema for DurationText {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "DurationText".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^[0-9]+ ?(ms|s|m|h)" })
-    }
-}
-
-/// What a JSON value that is compared may be.
-struct ScalarSchema;
-
-impl JsonSchema for ScalarSchema {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "ScalarSchema".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["string", "number", "boolean"] })
-    }
+    /// Or vouchers that are on sale already, of which each crowd gets one: a list, or `"1..60"`. A shop's items.
+    pub vouchers: Option<Located<IdList>>,
 }

@@ -1,43 +1,62 @@
-//! A check's report as one page that needs nothing else: to send to a colleague.
+//! A check's report as one page that needs nothing else: to send to a colleague. Its reader chooses the language.
 
-use load::latency::LatencyMs;
+use std::time::Duration;
+
 use maud::{Markup, html};
 use report::{Document, Scripts};
 
-use super::promises::{PromiseVerdict, ThreeValued};
-use super::report::{CheckReport, ExampleText, RushRates};
-use super::tables::{answers, vouchers};
+use super::promises::{FoundText, PromiseVerdict, ThreeValued};
+use super::report::{CheckReport, ExampleText};
+use super::tables::{answers, figures, vouchers};
+use super::words::words;
+
+/// Where `seckill play` shows the rungs of the ladder.
+const COURSE: &str = "http://127.0.0.1:8080/lab/course";
 
 /// The page.
 #[must_use]
 pub fn page(report: &CheckReport) -> String {
     let title = format!("seckill check: {}", report.target);
-    let class = if report.is_broken() {
-        "broken"
-    } else if report.holds {
-        "holds"
-    } else {
-        "unknown"
-    };
+    let took = humantime::format_duration(Duration::from_secs(report.elapsed_ms.div_ceil(1_000)));
     let body = html! {
+        input #zh.choice type="radio" name="language";
+        label for="zh" { "中文" }
+        input #en.choice type="radio" name="language" checked;
+        label for="en" { "English" }
         header {
-            p.kicker { "seckill check" }
+            p.kicker { "seckill check " (report.version) }
             h1 { (report.target) }
             p { (report.addresses.join(", ")) }
-            p class={ "verdict " (class) } { (report.sentence()) }
+            p.environment { (report.at) ", " (took.to_string()) }
+            (banner(report))
         }
         main {
-            section { h2 { "Promises" } ul.promises { @for it in &report.promises { (promise(it)) } } }
-            (figures(report))
-            section { h2 { "Vouchers" } (vouchers(&report.vouchers).html()) }
+            section {
+                h2 { (words("promises").html()) }
+                ul.promises { @for it in &report.promises { (promise(it)) } }
+            }
+            section {
+                h2 { (words("not_tried").html()) }
+                ul { @for it in &report.not_tried { li { (it.html()) } } }
+            }
+            section {
+                h2 { (words("answers").html()) }
+                div.columns { (answers(report).html()) (figures(report).html()) }
+            }
+            section { h2 { (words("vouchers").html()) } (vouchers(&report.vouchers).html()) }
             @if !report.examples.is_empty() { (examples(&report.examples)) }
             @if !report.notes.is_empty() {
-                section { h2 { "Notes" } ul { @for note in &report.notes { li { (note) } } } }
+                section {
+                    h2 { (words("notes").html()) }
+                    ul { @for note in &report.notes { li { (note) } } }
+                }
             }
         }
         footer {
-            p { (report.users) " buyers; a double click is " (report.attempts) " attempts at once; seed "
+            p.en { (report.users) " buyers; a double click is " (report.attempts) " attempts at once; seed "
                 (report.seed) "." }
+            p.zh lang="zh-CN" { (report.users) " 个买家；连点是同时 " (report.attempts) " 次尝试；种子 "
+                (report.seed) "。" }
         }
     };
     // Nothing on the page may run, whatever a target said.
@@ -45,62 +64,58 @@ pub fn page(report: &CheckReport) -> String {
     Document { title: &title, style, scripts: Scripts::Forbidden }.page(&body)
 }
 
-fn promise(it: &PromiseVerdict) -> Markup {
-    let class = match it.verdict {
-        ThreeValued::Holds => "holds",
-        ThreeValued::Broken => "broken",
-        ThreeValued::Unknown => "unknown",
+/// The verdict as sentences.
+fn banner(report: &CheckReport) -> Markup {
+    let of = |verdict| report.promises.iter().filter(move |it| it.verdict == verdict);
+    let (class, says, worst) = match (report.is_broken(), report.holds) {
+        (true, _) => ("broken", words("banner_broken"), ThreeValued::Broken),
+        (false, true) => ("holds", words("banner_holds"), ThreeValued::Broken),
+        (false, false) => ("unknown", words("banner_unknown"), ThreeValued::Unknown),
     };
     html! {
-        li class=(class) {
-            p { span.sign { (it.verdict.word()) } " " b { (it.promise.meaning()) } " " code { (it.promise.name()) } }
-            @if !it.sentences.is_empty() { ul { @for sentence in &it.sentences { li { (sentence) } } } }
+        div class={ "verdict " (class) } {
+            p { (says.html()) @for (number, it) in of(worst).enumerate() {
+                @if number > 0 { "; " } (words(it.promise.name()).html())
+            } }
         }
     }
 }
 
-fn figures(report: &CheckReport) -> Markup {
+fn promise(it: &PromiseVerdict) -> Markup {
+    // Each of these keys has a text of its own: "holds", "broken", "unknown".
+    let class = it.verdict.into();
+    let rung = words(it.promise.name()).rung.as_ref();
+    let rung = rung.filter(|_| it.verdict == ThreeValued::Broken);
     html! {
-        section {
-            h2 { "Answers" }
-            div.columns {
-                (answers(report).html())
-                dl {
-                    @if let Some(rush) = &report.rush { (rates(rush)) }
-                    @if let Some(LatencyMs { p50, p95, p99, max }) = report.latency_ms {
-                        dt { "latency: p50, p95, p99, max" }
-                        dd { (p50) ", " (p95) ", " (p99) ", " (max) " ms" }
-                    }
-                }
+        li class=(class) {
+            p { span.sign { (words(class).html()) } " " b { (words(it.promise.name()).html()) } " "
+                code { (it.promise.name()) } }
+            @if !it.findings.is_empty() { ul { @for found in &it.findings { (finding(found)) } } }
+            @if let Some(rung) = rung {
+                p.rung { (words("design").html()) a href={ (COURSE) "/" (rung) } { (rung) } }
             }
         }
     }
 }
 
-fn rates(rush: &RushRates) -> Markup {
+fn finding(found: &FoundText) -> Markup {
     html! {
-        dt { "answers a second" }
-        dd { (rush.answers_per_s) }
-        @if let Some(durable) = rush.durable_orders_per_s {
-            dt { "durable orders a second" }
-            dd { (durable) }
+        li {
+            (found.sentence)
+            @if !found.witnesses.is_empty() {
+                ul { @for witness in &found.witnesses { li { (witness.text) } } }
+            }
         }
-        @if let Some(behind) = rush.behind_ms {
-            dt { "orders behind the answers" }
-            dd { (behind) " ms" }
-        }
-        dt { "attempts in the rush, connections" }
-        dd { (rush.attempts) ", " (rush.connections) }
     }
 }
 
 fn examples(examples: &[ExampleText]) -> Markup {
     html! {
         section {
-            h2 { "Examples of answers that no rule knows" }
+            h2 { (words("examples").html()) }
             @for it in examples {
-                p { b { (it.outcome) } " in the crowd " (it.crowd)
-                    @if let Some(status) = it.status { ", status " (status) } }
+                p { b { (it.outcome) } ", " (it.crowd)
+                    @if let Some(status) = it.status { ", " (status) } }
                 pre { (it.said) }
             }
         }

@@ -1,18 +1,14 @@
 //! The judge of a check: the counts are those of `load::verdict`, the witnesses those of the answers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use load::outcome::{NO_ANSWER, NOT_SENT, unknown_status};
+use load::told::{Outcomes, in_words};
+use load::verdict::{Expectations, Finding, Promise, StockColumn, Verdict, judge};
 
-use load::outcome::{ACCEPTED, ALREADY_BOUGHT, NO_ANSWER, NOT_SENT, ORDERED, unknown_status};
-use load::told::{Outcomes, RefusedBuyers, Told, in_words};
-use load::verdict::{Books, Expectations, Promise, Verdict, judge};
-
-use super::addresses::CheckNode;
-use super::evidence::Evidence;
+use super::counts::{books, told};
+use super::evidence::{Evidence, Witness};
 use super::promises::Ruling;
 use super::sale_record::SaleRecord;
-
-/// What a buyer has heard who was accepted and then nothing more: an order may come of it.
-const UNDECIDED: &str = "undecided";
+use super::target::CheckTarget;
 
 const NO_BOOKS: &str =
     "the answers alone cannot say: give [books], a command that prints orders, users and stock";
@@ -31,22 +27,49 @@ pub struct Judge<'a> {
     /// `None` without books.
     verdict: Option<Verdict>,
     has_later: bool,
+    per_user: Option<u32>,
+    /// What the file probably says wrongly, so that answers mean something else than it says.
+    mistake: Option<String>,
 }
 
 impl<'a> Judge<'a> {
     /// Counts what happened to `sale`.
     #[must_use]
-    pub fn new(sale: &'a SaleRecord, nodes: &'a [CheckNode], has_later: bool) -> Self {
-        let evidence = Evidence { sale, nodes };
+    pub fn new(sale: &'a SaleRecord, target: &'a CheckTarget) -> Self {
+        let evidence = Evidence { sale, nodes: &target.nodes };
+        let (has_later, per_user) = (target.later.is_some(), target.per_user);
+        let expected = Expectations { per_user, ..Expectations::BESIDE_OTHERS };
         let verdict = books(&evidence);
-        let expected = Expectations::BESIDE_OTHERS;
         let verdict = verdict.map(|books| judge(&books, &told(sale, &books), &expected));
-        Self { evidence, verdict, has_later }
+        let mistake = evidence.mistake();
+        Self { evidence, verdict, has_later, per_user, mistake }
+    }
+
+    /// Whether this voucher can say something of a promise that the file makes.
+    #[must_use]
+    pub fn is_about(&self, promise: Promise) -> bool {
+        match promise {
+            Promise::InItsWindow => self.evidence.sale.is_closed,
+            Promise::EveryAttemptAnswered => true,
+            Promise::OnePerUser => !self.evidence.sale.is_closed && self.per_user.is_some(),
+            _ => !self.evidence.sale.is_closed,
+        }
     }
 
     /// What this voucher says of a promise.
     #[must_use]
     pub fn ruling(&self, promise: Promise) -> Ruling {
+        let is_of_answers =
+            ![Promise::BooksAddUp, Promise::EveryAttemptAnswered].contains(&promise);
+        if let Some(mistake) = self.mistake.as_ref().filter(|_| is_of_answers) {
+            // What the books say by themselves stands.
+            let by_books = [Promise::NoOversell, Promise::OnePerUser].contains(&promise);
+            let found = self.found(promise).filter(|_| by_books && self.doubt().is_none());
+            return match found {
+                Some(sentence) => Ruling::Broken(sentence, Vec::new()),
+                None => Ruling::Unknown(mistake.clone()),
+            };
+        }
         match promise {
             Promise::NoOversell => self.oversold(),
             Promise::OnePerUser => self.twice(),
@@ -55,7 +78,23 @@ impl<'a> Judge<'a> {
             Promise::NoLostOrder => self.lost(),
             Promise::NoUntoldOrder => self.untold(),
             Promise::EveryAttemptAnswered => self.unanswered(),
+            Promise::InItsWindow => self.sold_outside(),
         }
+    }
+
+    /// Of a voucher that must sell nothing.
+    fn sold_outside(&self) -> Ruling {
+        let sale = self.evidence.sale;
+        let yeses: Vec<_> = sale.yeses().collect();
+        let orders = sale.new_orders().unwrap_or(0);
+        if !yeses.is_empty() || orders > 0 {
+            let told = yeses.len();
+            let sentence =
+                format!("nothing may be sold now: {told} heard yes, {orders} new orders");
+            let booked = self.evidence.untold();
+            return Ruling::Broken(sentence, [self.evidence.sentences(&yeses), booked].concat());
+        }
+        self.doubt().unwrap_or(Ruling::Holds)
     }
 
     /// What the judge of all crowds finds against a promise.
@@ -89,15 +128,20 @@ impl<'a> Judge<'a> {
     fn oversold(&self) -> Ruling {
         let sale = self.evidence.sale;
         let Some(capacity) = sale.capacity else { return Ruling::Unknown(NO_STOCK.to_owned()) };
-        let beyond = self.evidence.beyond(capacity);
-        match self.found(Promise::NoOversell) {
-            Some(sentence) => return broken(sentence, beyond),
+        // What is cancelled may be sold again.
+        let (found, beyond) = match (sale.cancels(), sale.live_orders()) {
+            (true, Some(orders)) if orders > capacity => {
+                (Some(format!("{orders} orders for a stock of {capacity}")), Vec::new())
+            }
+            (true, _) => (None, Vec::new()),
+            (false, _) => (self.found(Promise::NoOversell), self.evidence.beyond(capacity)),
+        };
+        match found {
+            Some(sentence) => return Ruling::Broken(sentence, beyond),
             None if !beyond.is_empty() => {
                 let yeses = sale.promised();
-                return broken(
-                    format!("{yeses} buyers heard yes for a stock of {capacity}"),
-                    beyond,
-                );
+                let sentence = format!("{yeses} buyers heard yes for a stock of {capacity}");
+                return Ruling::Broken(sentence, beyond);
             }
             None => {}
         }
@@ -116,7 +160,9 @@ impl<'a> Judge<'a> {
     }
 
     fn twice(&self) -> Ruling {
-        let told = self.evidence.told_twice();
+        let Some(most) = self.per_user else { unreachable!("the promise is not made") };
+        let told = self.evidence.told_beyond(most);
+        let told_of_two = |witness| told_beyond(most, witness);
         if let Some(doubt) = self.doubt() {
             return told.map_or(doubt, told_of_two);
         }
@@ -124,20 +170,38 @@ impl<'a> Judge<'a> {
         if after.is_none_or(|after| after.reading.users.is_none()) {
             return told.map_or(Ruling::Unknown(NO_USERS.to_owned()), told_of_two);
         }
-        match (self.found(Promise::OnePerUser), told) {
-            (Some(sentence), told) => {
-                let booked = self.evidence.booked_twice();
-                broken(sentence, booked.into_iter().chain(told.into_iter().flatten()).collect())
+        let booked = self.evidence.booked_beyond(most);
+        match (self.found(Promise::OnePerUser), booked, told) {
+            (Some(sentence), booked, told) => Ruling::Broken(
+                sentence,
+                booked.into_iter().chain(told.into_iter().flatten()).collect(),
+            ),
+            (None, Some(booked), told) => {
+                let witnesses = std::iter::once(booked).chain(told.into_iter().flatten()).collect();
+                Ruling::Broken(format!("a buyer has more orders than {most}"), witnesses)
             }
-            (None, Some(told)) => told_of_two(told),
-            (None, None) => self.untested().unwrap_or_else(|| match self.evidence.tried_twice() {
-                true => Ruling::Holds,
-                false => Ruling::Untested("nobody who bought tried a second time".to_owned()),
-            }),
+            (None, None, Some(told)) => told_of_two(told),
+            (None, None, None) => {
+                self.untested().unwrap_or_else(|| match self.evidence.tried_beyond(most) {
+                    true => Ruling::Holds,
+                    false => Ruling::Untested(
+                        "nobody who bought tried more often than one may buy".to_owned(),
+                    ),
+                })
+            }
         }
     }
 
     fn undersold(&self) -> Ruling {
+        let sale = self.evidence.sale;
+        if !self.has_later
+            && !sale.cancels()
+            && !self.has_strangers()
+            && let Some(witnesses) = self.evidence.refused_before_one_was_served()
+        {
+            let sentence = "a buyer was refused, and one who asked after that was served";
+            return Ruling::Broken(sentence.to_owned(), witnesses);
+        }
         if let Some(doubt) = self.doubt() {
             return doubt;
         }
@@ -145,7 +209,7 @@ impl<'a> Judge<'a> {
             return Ruling::Unknown(NO_STOCK.to_owned());
         }
         if let Some(sentence) = self.found(Promise::NoUndersell) {
-            return broken(sentence, self.evidence.refused());
+            return Ruling::Broken(sentence, self.evidence.refused());
         }
         self.untested().unwrap_or(Ruling::Holds)
     }
@@ -154,14 +218,22 @@ impl<'a> Judge<'a> {
         if let Some(doubt) = self.doubt() {
             return doubt;
         }
-        match (self.evidence.sale.capacity, self.stock_left()) {
-            (None, _) => Ruling::Unknown(NO_STOCK.to_owned()),
-            (_, None) => Ruling::Unknown(NO_STOCK_LEFT.to_owned()),
-            _ => match self.found(Promise::BooksAddUp) {
-                Some(sentence) => broken(sentence, Vec::new()),
-                None => self.untested().unwrap_or(Ruling::Holds),
-            },
+        let sale = self.evidence.sale;
+        match (sale.capacity, self.stock_left(), sale.live_orders()) {
+            (None, ..) => Ruling::Unknown(NO_STOCK.to_owned()),
+            (_, None, _) => Ruling::Unknown(NO_STOCK_LEFT.to_owned()),
+            (Some(initial_stock), Some(stock), Some(orders)) if orders + stock != initial_stock => {
+                let column = StockColumn { orders, initial_stock, stock };
+                Ruling::Broken(Finding::Misbooked(column).to_string(), Vec::new())
+            }
+            _ => self.untested().unwrap_or(Ruling::Holds),
         }
+    }
+
+    /// Whether somebody else bought, who may have given something back, too.
+    fn has_strangers(&self) -> bool {
+        let sale = self.evidence.sale;
+        sale.new_orders() != sale.orders_of_crowd()
     }
 
     fn lost(&self) -> Ruling {
@@ -171,8 +243,16 @@ impl<'a> Judge<'a> {
                 "every yes names the order {order}: let `order` point at the order's own id"
             ));
         }
-        if let Some(shared) = self.evidence.shared_order() {
-            return broken("two buyers were told of one order".to_owned(), shared);
+        let has_all = self.doubt().is_none() && sale.new_orders() >= Some(sale.promised());
+        if let Some((order, shared)) = self.evidence.shared_order() {
+            if has_all && !self.evidence.is_listed(&order) {
+                return Ruling::Unknown(format!(
+                    "two buyers were told of the order {order}, and the books have an order for each yes: \
+                     let `order` point at the order's own id"
+                ));
+            }
+            let sentence = "two buyers were told of one order".to_owned();
+            return Ruling::Broken(sentence, shared);
         }
         if let Some(doubt) = self.doubt() {
             return doubt;
@@ -184,7 +264,7 @@ impl<'a> Judge<'a> {
             let missing = self.evidence.not_in_list().unwrap_or_default();
             let sentence =
                 format!("{lost} told and not in the books: {promised} told, {orders} new orders");
-            return broken(sentence, self.evidence.sentences(&missing));
+            return Ruling::Broken(sentence, self.evidence.sentences(&missing));
         }
         if self.evidence.has_other_ids() {
             return Ruling::Unknown(OTHER_IDS.to_owned());
@@ -206,7 +286,7 @@ impl<'a> Judge<'a> {
                 "{untold} orders in the books that no buyer was told of, unless somebody else bought \
                  meanwhile"
             );
-            return broken(sentence, self.evidence.untold());
+            return Ruling::Broken(sentence, self.evidence.untold());
         }
         self.untested().unwrap_or(Ruling::Holds)
     }
@@ -226,17 +306,17 @@ impl<'a> Judge<'a> {
         }
         if !failed.is_empty() {
             let sentence = format!("attempts without a proper answer: {}", in_words(&failed));
-            return broken(sentence, Vec::new());
+            return Ruling::Broken(sentence, self.evidence.of_outcomes(&failed));
         }
         let mut undecided = sale.undecided();
         let all = undecided.len();
-        undecided.retain(|(buyer, _)| !sale.unfit.contains(buyer));
+        undecided.retain(|it| !sale.unfit.contains(&it.buyer));
         let unfit = all - undecided.len();
         let undecided = undecided.len();
         if undecided > 0 && self.has_later {
             let sentence =
                 format!("{undecided} accepted buyers asked, and heard nothing more in time");
-            return broken(sentence, Vec::new());
+            return Ruling::Broken(sentence, Vec::new());
         }
         if unfit > 0 {
             return Ruling::Unknown(format!(
@@ -254,67 +334,6 @@ impl<'a> Judge<'a> {
     }
 }
 
-fn told_of_two(witness: Vec<String>) -> Ruling {
-    broken("a buyer was told of two orders".to_owned(), witness)
-}
-
-fn broken(sentence: String, witness: Vec<String>) -> Ruling {
-    Ruling::Broken([vec![sentence], witness].concat())
-}
-
-/// The books of what happened while the crowd was there.
-fn books(evidence: &Evidence<'_>) -> Option<Books> {
-    let sale = evidence.sale;
-    let after = &sale.after.as_ref()?.reading;
-    let orders = sale.new_orders()?;
-    let old_users = sale.before.as_ref().and_then(|before| before.users).unwrap_or(0);
-    // Without a capacity nothing is unsold, and without users nobody has two.
-    let initial_stock = sale.capacity.unwrap_or(orders);
-    let promised = sale.promised();
-    let lost = match evidence.not_in_list() {
-        Some(missing) if !evidence.has_other_ids() => (missing.len() as i64).max(promised - orders),
-        _ => promised - orders,
-    };
-    Some(Books {
-        initial_stock,
-        stock: after.stock.filter(|_| sale.capacity.is_some()).unwrap_or(initial_stock - orders),
-        orders,
-        distinct_users: after.users.map_or(orders, |users| users - old_users),
-        orders_of_crowd: sale.orders_of_crowd()?,
-        lost: lost.max(0),
-        twice: None,
-        objections: Vec::new(),
-    })
-}
-
-/// What buyers were told of a voucher.
-fn told(sale: &SaleRecord, books: &Books) -> Told {
-    let had_orders = sale.before.as_ref().is_some_and(|before| before.orders > 0);
-    let mut told = Told::default();
-    let mut of_buyers: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
-    for answer in &sale.heard {
-        let code = match answer.outcome.as_ref() {
-            ACCEPTED => UNDECIDED,
-            code => code,
-        };
-        *told.outcomes.entry(code.to_owned()).or_default() += 1;
-        of_buyers.entry(answer.buyer).or_default().insert(code.to_owned());
-    }
-    for codes in of_buyers.into_values() {
-        if codes.contains(ORDERED) || codes.contains(ALREADY_BOUGHT) && !had_orders {
-            told.served += 1;
-        } else if codes.contains(ALREADY_BOUGHT) {
-            // The order may be one of those that were there before.
-        } else {
-            match told.refused_buyers.iter_mut().find(|group| group.codes == codes) {
-                Some(group) => group.buyers += 1,
-                None => told.refused_buyers.push(RefusedBuyers { codes, buyers: 1 }),
-            }
-        }
-    }
-    if had_orders {
-        // A buyer who had an order before and was sold another one is no new user in the books.
-        told.served = told.served.min(u64::try_from(books.distinct_users).unwrap_or(0));
-    }
-    told
+fn told_beyond(most: u32, witnesses: Vec<Witness>) -> Ruling {
+    Ruling::Broken(format!("a buyer was told of more orders than {most}"), witnesses)
 }

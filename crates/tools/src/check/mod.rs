@@ -2,31 +2,37 @@
 //!
 //! In reading order: [`mod@file`] is the file as it is written, [`read`] reads it over a preset of [`presets`],
 //! [`compile`] finds what is wrong with it and makes a [`target`] of it; [`phases`] says which crowds come,
-//! [`crowds`] sends them, and [`sale_record`] keeps what they heard; [`books`] asks the database; [`judge`]
-//! judges by the counts and by the [`evidence`]; [`report`] is what [`terminal`] and [`html`] show.
+//! [`crowds`] sends them (or [`trial`] one buyer), and [`sale_record`] keeps what they heard; [`books`] asks the database; [`judge`]
+//! judges by the counts and by the [`evidence`], unless there are signs of [`mistakes`] in the file; [`report`] is what [`terminal`] and [`html`] show.
 
 pub mod addresses;
 pub mod books;
 pub mod buyers;
 pub mod command;
 pub mod compile;
+mod counts;
 pub mod crowds;
 pub mod evidence;
 pub mod file;
 pub mod html;
 pub mod judge;
+pub mod mistakes;
 pub mod own_cpu;
 pub mod phases;
 pub mod presets;
 pub mod promises;
 pub mod read;
 pub mod report;
+mod requests;
 pub mod rules;
 pub mod sale_record;
 mod tables;
 pub mod target;
 pub mod terminal;
+pub mod trial;
+pub mod values;
 pub mod vouchers;
+pub mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -37,10 +43,14 @@ use clap::Args;
 use load::rush::MAX_REQUESTS;
 use program::{ConfigError, FAILED, ReportFiles, UNUSABLE, say_beside};
 use rand::RngExt;
+use seckill::model::clock::{Clock, SystemClock};
+use tokio::time::Instant;
 
 use self::crowds::{CrowdSender, CrowdTotals};
+use self::read::SourceText;
 use self::report::{CheckReport, CheckTerms};
 use self::target::CheckTarget;
+use self::trial::Trial;
 
 /// The shortest time that an answer may be given.
 const SHORTEST_ANSWER: Duration = Duration::from_millis(1);
@@ -63,7 +73,8 @@ pub struct CheckArgs {
     /// How often a buyer tries who clicks twice, all at once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=100))]
     attempts: u32,
-    /// Where each crowd gets a voucher of its own: how many have a stock of one, one after another
+    /// How often crowds come: double clicks and, where each gets a voucher of its own, the last voucher; the large
+    /// ones a tenth as often
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
     /// Connections at most; more attempts than this share them
@@ -75,6 +86,13 @@ pub struct CheckArgs {
     /// Decides the order of the buyers [default: drawn]
     #[arg(long)]
     seed: Option<u64>,
+    /// Let one buyer log in, buy once and look at the books, and show each request, its answer and the rule that
+    /// fits; 0: a yes was heard, and the books have it
+    #[arg(long, conflicts_with_all = ["json", "html"])]
+    trial: bool,
+    /// Print the file with its preset written out, and send nothing
+    #[arg(long, requires = "target", conflicts_with_all = ["json", "html", "trial"])]
+    print: bool,
     #[command(flatten)]
     files: ReportFiles,
     /// Print a commented file to begin with: of a backend of your own, or of seckill, hmdp or lab
@@ -112,6 +130,18 @@ pub async fn run(args: CheckArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     check_outputs(args.target.as_deref(), &args.files)?;
+    if let Some(file) = args.target.as_ref().filter(|_| args.print) {
+        let source = SourceText::read(file)?;
+        program::say(source.expanded()?.trim_end())?;
+        CheckTarget::compile(source).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(file) = args.target.as_ref().filter(|_| args.trial) {
+        let target = CheckTarget::read(file).await?;
+        let (text, is_bought) = Trial::run(&target, args.answer_within).await?;
+        program::say(text.trim_end())?;
+        return Ok(ExitCode::from(if is_bought { 0 } else { UNUSABLE }));
+    }
     let requests = args.users as usize + self::phases::EXTRA_BUYERS * args.attempts as usize;
     if requests > MAX_REQUESTS {
         return Err(ConfigError(format!("{requests} attempts are more than {MAX_REQUESTS}")).into());
@@ -143,6 +173,7 @@ fn check_outputs(target: Option<&Path>, files: &ReportFiles) -> Result<(), Confi
 
 async fn check(args: &CheckArgs) -> Result<CheckReport, ConfigError> {
     let Some(file) = &args.target else { unreachable!("the parser wants the file") };
+    let (begun, since) = (SystemClock.now(), Instant::now());
     let target = CheckTarget::read(file).await?;
     let wanted = args.users as usize;
     let buyers = buyers::read(&target, wanted).await?;
@@ -155,13 +186,18 @@ async fn check(args: &CheckArgs) -> Result<CheckReport, ConfigError> {
         connections: args.connections as usize,
         seed,
         answer_timeout: args.answer_within,
+        next: 0,
+        put_on_sale: 0,
+        shown: None,
+        warm: None,
         totals: CrowdTotals::default(),
     };
     let attempts = args.attempts as usize;
     let sales = sender.play(attempts, args.rounds as usize).await?;
     let name = file.display().to_string();
     let users = buyers.len();
-    let terms = CheckTerms { file: name, target: &target, wanted, users, attempts, seed };
+    let target = &target;
+    let terms = CheckTerms { begun, since, file: name, target, wanted, users, attempts, seed };
     Ok(CheckReport::new(&terms, &sales, &sender.totals))
 }
 

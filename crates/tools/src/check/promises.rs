@@ -3,13 +3,15 @@
 use load::verdict::Promise;
 use serde::Serialize;
 
+use super::evidence::Witness;
+
 /// What one crowd's voucher says of a promise.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Ruling {
     /// It was kept.
     Holds,
-    /// It was not, and this is the witness, a sentence each.
-    Broken(Vec<String>),
+    /// It was not: how, and what shows it.
+    Broken(String, Vec<Witness>),
     /// The file gives nothing to judge by: what it would have to give.
     Unknown(String),
     /// This crowd did not put it to the test: why not.
@@ -17,8 +19,9 @@ pub enum Ruling {
 }
 
 /// A verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ThreeValued {
     /// The promise was kept.
     Holds,
@@ -41,7 +44,7 @@ impl ThreeValued {
 }
 
 /// The verdict on a promise, over all crowds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PromiseVerdict {
     /// The promise.
     pub promise: Promise,
@@ -49,6 +52,23 @@ pub struct PromiseVerdict {
     pub verdict: ThreeValued,
     /// The witness, or what is missing, a sentence each.
     pub sentences: Vec<String>,
+    /// The same with the witnesses as values.
+    pub findings: Vec<FoundText>,
+}
+
+/// What is said of a promise.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FoundText {
+    /// How it was broken, in which crowd; or what is missing.
+    pub sentence: String,
+    /// What shows it.
+    pub witnesses: Vec<Witness>,
+}
+
+impl From<String> for FoundText {
+    fn from(sentence: String) -> Self {
+        Self { sentence, witnesses: Vec::new() }
+    }
 }
 
 /// So many crowds are told of that broke a promise.
@@ -63,13 +83,16 @@ impl PromiseVerdict {
         for (name, ruling) in rulings {
             match ruling {
                 Ruling::Holds => holds = true,
-                Ruling::Broken(witness) => broken.push((name, witness)),
-                Ruling::Unknown(why) => unknown.push(why),
-                Ruling::Untested(why) => untested.push(why),
+                Ruling::Broken(sentence, witnesses) => {
+                    let sentence = format!("{name}: {sentence}");
+                    broken.push(FoundText { sentence, witnesses });
+                }
+                Ruling::Unknown(why) => unknown.push(why.into()),
+                Ruling::Untested(why) => untested.push(why.into()),
             }
         }
-        let (verdict, mut sentences) = if !broken.is_empty() {
-            (ThreeValued::Broken, witnesses(broken))
+        let (verdict, mut findings) = if !broken.is_empty() {
+            (ThreeValued::Broken, told(broken))
         } else if !unknown.is_empty() {
             (ThreeValued::Unknown, unknown)
         } else if holds {
@@ -77,26 +100,23 @@ impl PromiseVerdict {
         } else {
             (ThreeValued::Unknown, untested)
         };
-        sentences.dedup();
-        Self { promise, verdict, sentences }
+        findings.dedup();
+        let sentences = findings.iter().flat_map(|found| {
+            let witnesses = found.witnesses.iter().map(|witness| &witness.text);
+            std::iter::once(&found.sentence).chain(witnesses).cloned()
+        });
+        Self { promise, verdict, sentences: sentences.collect(), findings }
     }
 }
 
-fn witnesses(broken: Vec<(&str, Vec<String>)>) -> Vec<String> {
+/// Those that are told of.
+fn told(mut broken: Vec<FoundText>) -> Vec<FoundText> {
     let more = broken.len().saturating_sub(TOLD_CROWDS);
-    let mut sentences = Vec::new();
-    for (name, witness) in broken.into_iter().take(TOLD_CROWDS) {
-        for (position, sentence) in witness.into_iter().enumerate() {
-            sentences.push(match position {
-                0 => format!("{name}: {sentence}"),
-                _ => sentence,
-            });
-        }
-    }
+    broken.truncate(TOLD_CROWDS);
     if more > 0 {
-        sentences.push(format!("and the same with {more} more vouchers"));
+        broken.push(format!("and the same with {more} more vouchers").into());
     }
-    sentences
+    broken
 }
 
 #[cfg(test)]
@@ -111,12 +131,12 @@ mod tests {
 
     #[test]
     fn broken_is_stronger_than_unknown_and_unknown_than_holds() {
-        let broken = || Ruling::Broken(vec!["b".to_owned(), "c".to_owned()]);
+        let broken = || Ruling::Broken("b".to_owned(), Vec::new());
         let unknown = || Ruling::Unknown("u".to_owned());
         let untested = || Ruling::Untested("t".to_owned());
         let text = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
         let found = over(vec![Ruling::Holds, unknown(), broken()]);
-        assert_eq!(found, (ThreeValued::Broken, text(&["a: b", "c"])));
+        assert_eq!(found, (ThreeValued::Broken, text(&["a: b"])));
         assert_eq!(over(vec![Ruling::Holds, unknown()]), (ThreeValued::Unknown, text(&["u"])));
         assert_eq!(over(vec![untested(), Ruling::Holds]), (ThreeValued::Holds, Vec::new()));
         assert_eq!(over(vec![untested(), untested()]), (ThreeValued::Unknown, text(&["t"])));

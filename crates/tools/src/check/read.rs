@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use load::place::without_mark;
+use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -40,7 +42,9 @@ impl SourceText {
         if size.len() > MAX_BYTES {
             return Err(wrong(format!("it is longer than {MAX_BYTES} bytes")));
         }
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+        let text = String::from_utf8(without_mark(&text).to_vec());
+        let text = text.map_err(|_| wrong("it is no text".to_owned()))?;
         let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new(".")).to_owned();
         Ok(Self { name: path.display().to_string(), text, directory })
@@ -65,10 +69,25 @@ impl SourceText {
     /// # Errors
     /// When it is no TOML, or a key is unknown, missing, or of the wrong type.
     pub fn parse(&self) -> Result<TargetFile, ConfigError> {
+        let deserializer = toml::Deserializer::from(self.table()?);
+        TargetFile::deserialize(deserializer).map_err(|error| self.toml_error(&error))
+    }
+
+    /// The file as if its preset were written in it.
+    ///
+    /// # Errors
+    /// When it is no TOML, or there is no such preset.
+    pub fn expanded(&self) -> Result<String, ConfigError> {
+        let deserializer = toml::Deserializer::from(self.table()?);
+        let table = toml::Table::deserialize(deserializer);
+        let mut table = table.map_err(|error| self.toml_error(&error))?;
+        table.remove("preset");
+        toml::to_string_pretty(&table).map_err(|error| ConfigError(error.to_string()))
+    }
+
+    fn table(&self) -> Result<Spanned<DeTable<'_>>, ConfigError> {
         let table = DeTable::parse(&self.text).map_err(|error| self.toml_error(&error))?;
-        let table = self.over_preset(table)?;
-        let deserializer = toml::Deserializer::from(table);
-        serde::Deserialize::deserialize(deserializer).map_err(|error| self.toml_error(&error))
+        self.over_preset(table)
     }
 
     /// Puts what the preset says beneath what the file says. All of it counts as standing where the preset
@@ -87,7 +106,12 @@ impl SourceText {
             return Err(self.wrong(span.start, why));
         };
         let beneath = DeTable::parse(text).map_err(|error| ConfigError(error.to_string()))?;
-        merge(table.get_mut(), beneath.into_inner(), &span, true);
+        let mut beneath = beneath.into_inner();
+        if table.get_ref().contains_key("voucher") {
+            // The voucher that is on sale, in place of new ones.
+            beneath.remove("sale");
+        }
+        merge(table.get_mut(), beneath, &span, true);
         Ok(table)
     }
 
@@ -113,7 +137,8 @@ impl SourceText {
     }
 }
 
-/// Adds to `table` what only `beneath` has; where `is_top`, of `purchase` and its headers key by key.
+/// Adds to `table` what only `beneath` has; where `is_top`, of `purchase` and `later` key by key. Rules of `beneath`
+/// come behind those of `table`.
 fn merge<'a>(
     table: &mut DeTable<'a>,
     beneath: DeTable<'a>,
@@ -122,16 +147,21 @@ fn merge<'a>(
 ) {
     for (key, mut value) in beneath {
         let name = key.get_ref().to_string();
-        let is_mixed = !is_top || name == "purchase";
+        let is_mixed = !is_top || ["purchase", "later", "answer"].contains(&name.as_str());
         // Names of headers are the same in capitals and in small letters.
         let same = |key: &str| key == name || !is_top && key.eq_ignore_ascii_case(&name);
         let above = table.iter_mut().find(|(key, _)| same(key.get_ref()));
         match above.map(|(_, above)| above) {
             Some(above) if is_mixed => {
-                if let (DeValue::Table(above), DeValue::Table(below)) =
-                    (above.get_mut(), value.into_inner())
-                {
-                    merge(above, below, span, false);
+                place(&mut value, span);
+                match (above.get_mut(), value.into_inner()) {
+                    (DeValue::Table(above), DeValue::Table(below)) => {
+                        merge(above, below, span, false);
+                    }
+                    (DeValue::Array(above), DeValue::Array(below)) => {
+                        below.into_iter().for_each(|rule| above.push(rule));
+                    }
+                    _ => {}
                 }
             }
             Some(_) => {}

@@ -2,20 +2,31 @@
 
 use std::collections::BTreeMap;
 
+use chrono::{DateTime, SecondsFormat, Utc};
+use load::answer_rules::AnswerReader;
 use load::latency::LatencyMs;
+use load::outcome::ORDERED;
 use load::rush::AnswerExample;
 use load::verdict::Promise;
 use serde::Serialize;
+use tokio::time::Instant;
 
 use super::crowds::{BookedRush, CrowdTotals, RushFigures};
 use super::judge::Judge;
 use super::promises::{PromiseVerdict, Ruling, ThreeValued};
 use super::sale_record::SaleRecord;
 use super::target::CheckTarget;
+use super::words::{self, Words};
 
 /// What came of a check.
 #[derive(Debug, Serialize)]
 pub struct CheckReport {
+    /// The version of this program, with the revision where it is known.
+    pub version: String,
+    /// When the check began, in UTC.
+    pub at: String,
+    /// How long it took.
+    pub elapsed_ms: u64,
     /// The file.
     pub target: String,
     /// The nodes.
@@ -40,6 +51,8 @@ pub struct CheckReport {
     pub rush: Option<RushRates>,
     /// Of all answers.
     pub latency_ms: Option<LatencyMs>,
+    /// What was not tried.
+    pub not_tried: Vec<&'static Words>,
     /// What the reader should know.
     pub notes: Vec<String>,
 }
@@ -95,6 +108,10 @@ pub struct RushRates {
 
 /// What was asked for.
 pub struct CheckTerms<'a> {
+    /// When the check began.
+    pub begun: DateTime<Utc>,
+    /// The same for how long it took.
+    pub since: Instant,
     /// The file's name.
     pub file: String,
     /// The target.
@@ -114,20 +131,27 @@ impl CheckReport {
     #[must_use]
     pub fn new(terms: &CheckTerms<'_>, sales: &[SaleRecord], totals: &CrowdTotals) -> Self {
         let CheckTerms { target, .. } = terms;
-        let judges: Vec<_> = sales
-            .iter()
-            .map(|sale| Judge::new(sale, &target.nodes, target.later.is_some()))
-            .collect();
+        let judges: Vec<_> = sales.iter().map(|sale| Judge::new(sale, target)).collect();
         let verdict = |promise: Promise| {
-            let rulings = sales.iter().zip(&judges);
+            let rulings = sales.iter().zip(&judges).filter(|(_, judge)| judge.is_about(promise));
             let rulings = rulings.map(|(sale, judge)| (sale.name.as_str(), judge.ruling(promise)));
             let cut_short = totals.cut_short.as_ref();
             let missing = |why| ("", Ruling::Unknown(format!("not all crowds were sent: {why}")));
             let rulings = rulings.chain(cut_short.map(missing));
             PromiseVerdict::over(promise, rulings.collect())
         };
-        let promises: Vec<_> = Promise::ALL.iter().copied().map(verdict).collect();
+        let is_made = |promise: &Promise| match promise {
+            Promise::OnePerUser => target.per_user.is_some(),
+            Promise::InItsWindow => !target.closed.is_empty(),
+            _ => true,
+        };
+        let promises: Vec<_> = Promise::ALL.iter().copied().filter(is_made).map(verdict).collect();
+        let version = env!("CARGO_PKG_VERSION");
         Self {
+            version: program::revision()
+                .map_or(version.to_owned(), |it| format!("{version} ({it})")),
+            at: terms.begun.to_rfc3339_opts(SecondsFormat::Secs, true),
+            elapsed_ms: terms.since.elapsed().as_millis() as u64,
             target: terms.file.clone(),
             addresses: target.nodes.iter().map(|node| node.url.clone()).collect(),
             users: terms.users,
@@ -140,6 +164,7 @@ impl CheckReport {
             examples: totals.examples.iter().map(example).collect(),
             rush: totals.rush.as_ref().map(rates),
             latency_ms: totals.latencies.summary(),
+            not_tried: words::not_tried(target),
             notes: notes(terms, sales, totals),
         }
     }
@@ -231,10 +256,15 @@ fn notes(terms: &CheckTerms<'_>, sales: &[SaleRecord], totals: &CrowdTotals) -> 
             sale.name
         ));
     }
-    if terms.target.nodes.len() == 1 {
-        notes.push(
-            "There is one address: what goes wrong between two nodes was not tried.".to_owned(),
-        );
+    let yeses = || sales.iter().flat_map(SaleRecord::yeses).filter(|answer| !answer.is_later);
+    let AnswerReader::Rules(rules) = &terms.target.purchase.target.answers else { unreachable!() };
+    let mut names_order = rules.iter().filter(|rule| rule.outcome == ORDERED);
+    if names_order.any(|rule| rule.order.is_some()) && yeses().all(|answer| answer.order.is_none())
+    {
+        let yeses = yeses().count();
+        notes.push(format!(
+            "`order` of the rule for ordered points at nothing in all {yeses} answers: see --trial."
+        ));
     }
     let limit = totals.rush.as_ref().and_then(|rush| rush.own_cpu).and_then(|cpu| cpu.limit());
     notes.extend(limit);

@@ -5,8 +5,9 @@ use load::outcome;
 use program::ConfigError;
 use serde_json::Value;
 
-use super::file::{AnswerTable, Located, Meaning};
+use super::file::{AnswerTable, Meaning};
 use super::read::SourceText;
+use super::values::Located;
 
 /// The outcome that a meaning has.
 #[must_use]
@@ -20,7 +21,15 @@ pub const fn outcome(meaning: Meaning) -> &'static str {
         Meaning::SaleNotStarted => outcome::SALE_NOT_STARTED,
         Meaning::SaleEnded => outcome::SALE_ENDED,
         Meaning::Unavailable => outcome::UNAVAILABLE,
+        Meaning::Refused => outcome::REFUSED,
+        Meaning::Cancelled => "cancelled",
     }
+}
+
+/// Whether a meaning is the end of an attempt that made an order, or will.
+#[must_use]
+pub const fn is_yes(meaning: Meaning) -> bool {
+    matches!(meaning, Meaning::Ordered | Meaning::Accepted)
 }
 
 /// The rules in their order.
@@ -28,7 +37,7 @@ pub const fn outcome(meaning: Meaning) -> &'static str {
 /// # Errors
 /// When one of them has no condition, or two that exclude each other.
 pub fn reader(
-    tables: &[Located<AnswerTable>],
+    tables: &[&Located<AnswerTable>],
     source: &SourceText,
 ) -> Result<Vec<AnswerRule>, ConfigError> {
     tables.iter().map(|table| rule(table, source)).collect()
@@ -36,14 +45,17 @@ pub fn reader(
 
 fn rule(table: &Located<AnswerTable>, source: &SourceText) -> Result<AnswerRule, ConfigError> {
     let wrong = |why: String| source.wrong(table.at, why);
-    let AnswerTable { is, status, pointer, equals, one_of, contains, present, order } =
+    let AnswerTable { is, status, pointer, header, equals, one_of, contains, present, order } =
         &table.value;
-    for pointer in [pointer, order].into_iter().flatten() {
-        if !pointer.is_empty() && !pointer.starts_with('/') {
-            let why = format!("{pointer:?} is no JSON pointer: it begins with a slash");
-            return Err(wrong(why));
-        }
+    if let Some(pointer) = pointer.as_ref().filter(|it| !it.is_empty() && !it.starts_with('/')) {
+        return Err(wrong(format!("{pointer:?} is no JSON pointer: it begins with a slash")));
     }
+    if pointer.is_some() && header.is_some() {
+        return Err(wrong("a rule looks at one of pointer and header".to_owned()));
+    }
+    let name = header.as_ref().map(|name| name.parse());
+    let name = name.transpose().map_err(|_| wrong(format!("{header:?} is no name of a header")))?;
+    let is_placed = pointer.is_some() || header.is_some();
     let tests = [
         equals.clone().map(|value| AnswerTest::OneOf(vec![value])),
         one_of.clone().map(AnswerTest::OneOf),
@@ -57,11 +69,12 @@ fn rule(table: &Located<AnswerTable>, source: &SourceText) -> Result<AnswerRule,
         return Err(wrong(why.to_owned()));
     }
     let needs_pointer = !matches!(test, None | Some(AnswerTest::Contains(_)));
-    if needs_pointer && pointer.is_none() {
-        return Err(wrong("equals, one_of and present need a pointer".to_owned()));
+    if needs_pointer && !is_placed {
+        return Err(wrong("equals, one_of and present need a pointer or a header".to_owned()));
     }
-    if pointer.is_some() && test.is_none() {
-        let why = "a pointer needs one of equals, one_of, contains and present";
+    if is_placed && test.is_none() {
+        let why =
+            "a pointer needs one of equals, one_of, contains and present, and so does a header";
         return Err(wrong(why.to_owned()));
     }
     let is_empty = match &test {
@@ -90,8 +103,9 @@ fn rule(table: &Located<AnswerTable>, source: &SourceText) -> Result<AnswerRule,
         outcome: outcome(*is),
         statuses,
         pointer: pointer.clone(),
+        header: name,
         test: test.unwrap_or(AnswerTest::Anything),
-        order: order.clone(),
+        order: order.as_ref().map(|order| order.0.clone()),
     })
 }
 

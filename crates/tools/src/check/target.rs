@@ -1,12 +1,14 @@
 //! A target, ready to be used: everything that can be wrong with its file has been found.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue};
 use load::calls::Call;
+use load::place::Place;
 use load::target::{Target, TargetNode};
-use load::template::{Placeholder, Template};
+use load::template::{Placeholder, Template, Values};
 
 use super::addresses::CheckNode;
 use super::read::Complaint;
@@ -17,7 +19,13 @@ pub struct CheckTarget {
     pub nodes: Vec<CheckNode>,
     /// Where commands are run.
     pub directory: PathBuf,
-    /// A purchase.
+    /// How many orders one buyer may have. `None`: the shop has no such rule.
+    pub per_user: Option<u32>,
+    /// Vouchers that must sell nothing.
+    pub closed: Vec<String>,
+    /// How long the buyers wait before each crowd.
+    pub pause: Duration,
+    /// A purchase, with the steps that come before it.
     pub purchase: CheckRequest,
     /// Asking later.
     pub later: Option<AskingLater>,
@@ -38,6 +46,8 @@ pub struct CheckRequest {
     pub path: Template,
     /// The rest, and how answers are read.
     pub target: Target,
+    /// Where the file says each rule by which answers are read, as the beginning of a sentence.
+    pub rules: Arc<[String]>,
 }
 
 /// How a buyer asks later.
@@ -46,6 +56,8 @@ pub struct AskingLater {
     pub request: CheckRequest,
     /// How long it is asked.
     pub within: Duration,
+    /// Whether it asks after one order, `{order}`, and not after all of a buyer.
+    pub by_order: bool,
 }
 
 /// Where the vouchers come from.
@@ -54,25 +66,15 @@ pub enum VoucherSource {
     Fixed(String),
     /// A command prints the id of a new one.
     Command(String),
+    /// These are on sale, one for each crowd.
+    Listed(Vec<String>),
     /// A request is answered with it.
     Request {
         /// The request, with `{stock}`.
-        texts: Box<RequestTexts>,
+        request: Box<CheckRequest>,
         /// Where in the answer it is.
         pointer: String,
     },
-}
-
-/// A request whose `{stock}` is filled in before the other placeholders are read.
-pub struct RequestTexts {
-    /// The method.
-    pub method: Method,
-    /// The path, without the prefix of a node.
-    pub path: String,
-    /// The headers.
-    pub headers: Vec<(HeaderName, String)>,
-    /// The body.
-    pub body: String,
 }
 
 /// Where the buyers come from.
@@ -102,7 +104,7 @@ pub enum TokenSource {
         /// The request.
         request: Box<CheckRequest>,
         /// Where in the answer the token is.
-        pointer: String,
+        place: Place,
     },
     /// No tokens: users are numbers.
     Numbers {
@@ -123,8 +125,12 @@ pub struct BooksSource {
     pub stock: String,
     /// Where the list is.
     pub list: String,
-    /// How long they must stay as they are.
-    pub quiet: Duration,
+    /// Where the number of cancelled orders is.
+    pub cancelled: String,
+    /// After so long an order that is not paid may be cancelled.
+    pub expire: Option<Duration>,
+    /// How long they must stay as they are, where the file says.
+    pub quiet: Option<Duration>,
     /// How long they are waited for.
     pub within: Duration,
     /// Where the file speaks of them, for a sentence.
@@ -140,62 +146,51 @@ pub enum BooksReader {
 }
 
 impl CheckRequest {
-    /// The path of a buyer at a node.
-    #[must_use]
-    pub fn path_at(&self, node: &CheckNode, user: &str, token: &str) -> String {
-        format!("{}{}", node.prefix, self.path.render(user, token))
-    }
-
     /// The same for one voucher.
     #[must_use]
     pub fn for_voucher(&self, voucher: &str) -> Self {
-        Self { path: self.path.for_voucher(voucher), target: self.target.for_voucher(voucher) }
+        let (path, target) = (self.path.for_voucher(voucher), self.target.for_voucher(voucher));
+        Self { path, target, rules: Arc::clone(&self.rules) }
     }
 
-    /// As a single request. `None`: it cannot be written.
+    /// As a single request, without its steps. `None`: it cannot be written.
     #[must_use]
-    pub fn call(&self, node: &CheckNode, user: &str, token: &str) -> Option<Call> {
-        let mut headers = HeaderMap::new();
-        for (name, value) in &self.target.headers {
-            headers.append(name, HeaderValue::from_str(&value.render(user, token)).ok()?);
-        }
-        Some(Call {
-            node: node.node.clone(),
-            method: self.target.method.clone(),
-            path: self.path_at(node, user, token),
-            token: None,
-            headers,
-            body: self.target.body.render(user, token).into(),
-        })
+    pub fn call(&self, node: &CheckNode, values: &Values<'_>) -> Option<Call> {
+        call(&self.path, &self.target, node, values)
     }
 
     /// Whether `placeholder` is anywhere in it.
     #[must_use]
-    pub fn has(&self, placeholder: Placeholder) -> bool {
-        let Self { path, target } = self;
-        let headers = target.headers.iter().any(|(_, value)| value.has(placeholder));
-        path.has(placeholder) || target.body.has(placeholder) || headers
+    pub fn has(&self, placeholder: &Placeholder) -> bool {
+        let is_in = |path: &Template, target: &Target| {
+            let headers = target.headers.iter().any(|(_, value)| value.has(placeholder));
+            path.has(placeholder) || target.body.has(placeholder) || headers
+        };
+        let mut steps = self.target.before.iter();
+        is_in(&self.path, &self.target) || steps.any(|step| is_in(&step.path, &step.target))
     }
 }
 
-impl RequestTexts {
-    /// The request for a stock.
-    #[must_use]
-    pub fn call(&self, node: &CheckNode, stock: u32) -> Option<Call> {
-        let filled = |text: &str| text.replace("{stock}", &stock.to_string());
-        let mut headers = HeaderMap::new();
-        for (name, value) in &self.headers {
-            headers.append(name, HeaderValue::from_str(&filled(value)).ok()?);
-        }
-        Some(Call {
-            node: node.node.clone(),
-            method: self.method.clone(),
-            path: format!("{}{}", node.prefix, filled(&self.path)),
-            token: None,
-            headers,
-            body: filled(&self.body).into(),
-        })
+/// A single request. `None`: it cannot be written.
+#[must_use]
+pub fn call(
+    path: &Template,
+    target: &Target,
+    node: &CheckNode,
+    values: &Values<'_>,
+) -> Option<Call> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &target.headers {
+        headers.append(name, HeaderValue::from_str(&value.render(values)).ok()?);
     }
+    Some(Call {
+        node: node.node.clone(),
+        method: target.method.clone(),
+        path: path.render(values),
+        token: None,
+        headers,
+        body: target.body.render(values).into(),
+    })
 }
 
 impl CheckTarget {

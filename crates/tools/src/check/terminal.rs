@@ -1,10 +1,9 @@
 //! A check's report on a terminal. What the target said is escaped: it must not move the cursor.
 
-use load::latency::LatencyMs;
 use report::escape;
 
-use super::report::{CheckReport, RushRates};
-use super::tables::{answers, vouchers};
+use super::report::CheckReport;
+use super::tables::{answers, figures, vouchers};
 
 /// Vouchers that are listed one by one.
 const SHOWN: usize = 6;
@@ -17,8 +16,11 @@ pub fn text(report: &CheckReport) -> String {
     for promise in &report.promises {
         let (name, meaning) = (promise.promise.name(), promise.promise.meaning());
         text += &format!("{:<8} {}{meaning}\n", promise.verdict.word(), width(name));
-        for sentence in &promise.sentences {
-            text += &format!("         {}\n", escape(sentence));
+        for found in &promise.findings {
+            text += &format!("         {}\n", escape(&found.sentence));
+            for witness in &found.witnesses {
+                text += &format!("           {}\n", escape(&witness.text));
+            }
         }
     }
     let (first, last) = report.vouchers.split_at(report.vouchers.len().min(SHOWN / 2));
@@ -27,35 +29,17 @@ pub fn text(report: &CheckReport) -> String {
     if report.vouchers.len() > SHOWN {
         text += &format!("and {} more\n", report.vouchers.len() - SHOWN);
     }
-    text += &format!("\n{}\n\n", answers(report).text());
-    text += &figures(report);
+    text += &format!("\n{}\n\n{}\n", answers(report).text(), figures(report).text());
     for example in &report.examples {
         let status = example.status.map_or_else(String::new, |status| format!(" ({status})"));
         let (outcome, said) = (escape(&example.outcome), escape(&example.said));
         text += &format!("example of {outcome}{status}, {}: {said}\n", example.crowd);
     }
+    for not_tried in &report.not_tried {
+        text += &format!("not tried: {}\n", not_tried.en);
+    }
     for note in &report.notes {
         text += &format!("{}\n", escape(note));
-    }
-    text
-}
-
-/// Rates and latencies, a line each.
-fn figures(report: &CheckReport) -> String {
-    let mut text = String::new();
-    if let Some(rush) = &report.rush {
-        let RushRates { attempts, connections, elapsed_ms, answers_per_s, .. } = rush;
-        text += &format!(
-            "the rush: {attempts} attempts over {connections} connections in {elapsed_ms} ms: \
-             {answers_per_s} answers/s"
-        );
-        if let (Some(durable), Some(behind)) = (rush.durable_orders_per_s, rush.behind_ms) {
-            text += &format!(", {durable} durable orders/s, {behind} ms behind the answers");
-        }
-        text.push('\n');
-    }
-    if let Some(LatencyMs { p50, p95, p99, max }) = report.latency_ms {
-        text += &format!("latency: p50 {p50} ms, p95 {p95} ms, p99 {p99} ms, max {max} ms\n");
     }
     text
 }

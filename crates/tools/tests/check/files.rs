@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use load::template::Values;
 use seckill_tools::check::presets::{NAMES, example, find};
 use seckill_tools::check::read::SourceText;
 use seckill_tools::check::schema;
@@ -36,13 +37,12 @@ async fn refusal(text: &str) -> String {
 #[tokio::test]
 async fn a_file_that_cannot_be_used_is_refused_with_its_line() {
     assert!(CheckTarget::compile(SourceText::of("target.toml", GOOD)).await.is_ok());
-    for (line, instead, at, why) in [
+    refused(&[
         ("addresses =", "adresses =", 1, "unknown key \"adresses\", did you mean \"addresses\"?"),
         ("voucher = \"7\"", "voucher = true", 2, "neither a text nor a whole number"),
         ("voucher = \"7\"", "preset = \"hmpd\"", 2, "no preset \"hmpd\", did you mean \"hmdp\"?"),
         ("voucher = \"7\"", "preset = 3", 2, "preset is not a text"),
         ("voucher = \"7\"", "", 1, "neither a voucher nor a [sale]"),
-        ("http://127.0.0.1:1", "https://127.0.0.1:1", 1, "plain HTTP"),
         ("http://127.0.0.1:1", "127.0.0.1", 1, "is no address"),
         ("[\"http://127.0.0.1:1\"]", "[]", 1, "there is no address"),
         ("\"/buy/{voucher}\"", "\"buy\"", 4, "does not begin with a slash"),
@@ -74,7 +74,12 @@ async fn a_file_that_cannot_be_used_is_refused_with_its_line() {
         ("status = 200", "status = []", 8, "compares with nothing"),
         ("lines = \"tokens.txt\"", LOGIN, 7, "\"data\" is no JSON pointer"),
         ("voucher = \"7\"", "sale = { request = { path = \"/{voucher}\" } }", 2, "but {stock}"),
-        ("voucher = \"7\"", "sale = { request = { path = \"/{stok}\" } }", 2, "but {stock}"),
+        (
+            "voucher = \"7\"",
+            "sale = { request = { path = \"/{stok}\" } }",
+            2,
+            "no placeholder {stok}",
+        ),
         ("voucher = \"7\"", SALE, 2, "\"id\" is no JSON pointer"),
         ("command = \"true\"", "", 11, "one of command and request"),
         ("command = \"true\"", "command = \"true\"\nquiet = \"soon\"", 13, "no duration such as"),
@@ -83,7 +88,68 @@ async fn a_file_that_cannot_be_used_is_refused_with_its_line() {
         ("command = \"true\"", "command = \"true\"\n[sale]\nstock = 0", 14, "cannot be sold"),
         ("command = \"true\"", "command = \"true\"\nwithin = \"0s\"", 12, "within no time"),
         ("command = \"true\"", "command =", 12, ""),
-    ] {
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_file_says_of_limits_steps_and_items_is_looked_at_likewise() {
+    refused(&[
+        ("http://127.0.0.1:1", "ftp://127.0.0.1:1", 1, "http and https"),
+        ("voucher = \"7\"", "voucher = \"7\"\nper_user = 0", 3, "neither a number from 1 to 1000"),
+        ("voucher = \"7\"", "voucher = \"7\"\nper_user = 1001", 3, "nor \"none\""),
+        ("voucher = \"7\"", "voucher = \"7\"\nper_user = \"any\"", 3, "nor \"none\""),
+        ("voucher = \"7\"", "sale = { vouchers = [] }", 2, "neither a list of 1 to 10000"),
+        ("voucher = \"7\"", "sale = { vouchers = \"2..1\" }", 2, "nor a range"),
+        ("voucher = \"7\"", "sale = { vouchers = \"1..10001\" }", 2, "nor a range"),
+        ("voucher = \"7\"", "voucher = 7\nsale = { command = \"true\" }", 3, "one of voucher and"),
+        (
+            "voucher = \"7\"",
+            "voucher = 7\nstep = [{ path = \"/\", take = { user = \"/a\" } }]",
+            3,
+            "no new word",
+        ),
+        (
+            "voucher = \"7\"",
+            "voucher = 7\nstep = [{ path = \"/\", take = { Co = \"/a\" } }]",
+            3,
+            "no new word",
+        ),
+        (
+            "voucher = \"7\"",
+            "voucher = 7\nstep = [{ path = \"/{a}\", take = { a = \"/a\" } }]",
+            3,
+            "no placeholder {a}",
+        ),
+        (
+            "voucher = \"7\"",
+            "voucher = 7\nstep = [{ path = \"/\", take = { a = {} } }]",
+            3,
+            "one of pointer",
+        ),
+        (
+            "voucher = \"7\"",
+            "voucher = 7\nstep = [{ path = \"/\", take = { a = { header = \"a b\" } } }]",
+            3,
+            "no name of a header",
+        ),
+        ("path =", "take = { a = \"/a\" }\npath =", 3, "only a [[step]] has take"),
+        ("Bearer {token}", "Bearer", 3, "everybody would be one buyer"),
+        ("status = 200", "header = \"location\"", 8, "so does a header"),
+        (
+            "status = 200",
+            "header = \"location\"\npointer = \"/a\"\nequals = 1",
+            8,
+            "one of pointer and header",
+        ),
+        ("status = 200", "status = 200\norder = \"a\"", 11, "no JSON pointer"),
+    ])
+    .await;
+}
+
+/// Each of these lines instead of another one is refused, at this line of the file and for this reason.
+async fn refused(mistakes: &[(&str, &str, usize, &str)]) {
+    for (line, instead, at, why) in mistakes {
         let text = GOOD.replacen(line, instead, 1);
         assert_ne!(text, GOOD, "{line}");
         let refusal = refusal(&text).await;
@@ -105,7 +171,8 @@ async fn a_preset_lies_beneath_the_file_and_its_purchase_is_mixed_key_by_key() {
     let capital = text.replace("Host = ", "Authorization = \"own\", Host = ");
     for (text, value) in [(text, "t"), (capital, "own")] {
         let target = CheckTarget::compile(SourceText::of("target.toml", &text)).await.unwrap();
-        let call = target.purchase.for_voucher("1").call(&target.nodes[0], "u", "t").unwrap();
+        let values = Values { user: "u", token: "t", taken: &[] };
+        let call = target.purchase.for_voucher("1").call(&target.nodes[0], &values).unwrap();
         assert_eq!(call.path, "/voucher-order/seckill/1");
         let headers =
             ["authorization", "x", "host"].map(|name| call.headers[name].to_str().unwrap());

@@ -94,7 +94,7 @@ async fn commands_are_told_the_voucher_the_stock_and_the_address() {
     assert!(result.unwrap()["outcomes"]["http_404"].as_u64().unwrap() > 100);
     let read = |name: &str| std::fs::read_to_string(place.path().join(name)).unwrap();
     let url = format!("http://{}", target.address);
-    assert_eq!(read("sale"), format!("40 {url}\n1 {url}\n40 {url}\n20 {url}\n"));
+    assert_eq!(read("sale"), format!("100 {url}\n40 {url}\n1 {url}\n40 {url}\n20 {url}\n"));
     for voucher in 1..=4 {
         assert!(read("books").contains(&format!("{voucher} {url}\n")), "{}", read("books"));
     }
@@ -175,7 +175,7 @@ async fn a_target_that_cannot_be_reached_is_said_to_be_so() {
     let closed = ClosedPort::take();
     let address = format!("127.0.0.1:{}", closed.number);
     let text = format!(
-        "addresses = [\"http://{address}\"]\nvoucher = 1\n[purchase]\npath = \"/\"\n\
+        "addresses = [\"http://{address}\"]\nvoucher = 1\n[purchase]\npath = \"/{{user}}\"\n\
          [[answer]]\nis = \"ordered\"\nstatus = 200\n"
     );
     let place = place();

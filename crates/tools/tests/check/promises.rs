@@ -203,6 +203,6 @@ async fn however_an_answer_is_written_it_is_read() {
         let result = result.unwrap_or_else(|| panic!("{output:?}"));
         assert_eq!((&result["holds"], output.status.code()), (&true.into(), Some(0)), "{output:?}");
         let asked = result["outcomes"]["ordered"].as_u64().unwrap();
-        assert_eq!(asked, 40 + 20 + 40 + 20, "{result:#}");
+        assert_eq!(asked, 20 * (40 + 1) + 2 * (40 + 20), "{result:#}");
     }
 }

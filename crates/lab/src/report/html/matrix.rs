@@ -77,7 +77,8 @@ fn cell(rung: &Rung, scenario: Scenario, cell: Option<&Cell>, first: bool) -> Ma
     };
     let (mark, wrong) = (cell.observed, cell.is_wrong());
     let witness = cell.witness.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    let title = format!("{}, {scenario}: {} {}{witness}", rung.id, cell.invariant, cell.outcome());
+    let title =
+        format!("{}, {scenario}: {} {}{witness}", rung.id, cell.of.invariant, cell.outcome());
     html! {
         td.(class(mark, wrong)).first[first] {
             a href=(format!("#{}", cell_anchor(rung.id, Some(scenario)))) title=(title) aria-label=(title) {

@@ -10,7 +10,7 @@ use ladder::{Rung, Scenario};
 use seckill::http::Language;
 
 pub(super) fn chapter(report: &LabReport, rung: &Rung) -> Markup {
-    let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.rung == rung.id).collect();
+    let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.of.rung == rung.id).collect();
     let absent: Vec<(Scenario, &str)> = report
         .absent()
         .filter(|(of, ..)| of.id == rung.id)
@@ -86,12 +86,12 @@ fn replay(cell: &Cell) -> Markup {
             summary {
                 span.swatch.(class(mark, wrong)) { (sign(mark, wrong)) }
                 span {
-                    b { (cell.scenario) } " " span.story { (cell.scenario.story(Language::English)) }
+                    b { (cell.of.scenario) } " " span.story { (cell.of.scenario.story(Language::English)) }
                     br;
-                    span.outcome { code { (cell.invariant) } " " (cell.outcome()) }
+                    span.outcome { code { (cell.of.invariant) } " " (cell.outcome()) }
                 }
             }
-            div.body id=(cell_anchor(cell.rung, Some(cell.scenario))) {
+            div.body id=(cell_anchor(cell.of.rung, Some(cell.of.scenario))) {
                 @if !cell.timeline.is_empty() { (timeline::table(&cell.timeline)) }
                 @if let Some(witness) = &cell.witness { p.witness { (witness) } }
                 p.elapsed { (cell.elapsed_ms) " ms" }

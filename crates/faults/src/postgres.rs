@@ -1,0 +1,139 @@
+//! A PostgreSQL server, and one that follows it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use private_stores::PostgresPrograms;
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+use url::Url;
+
+use super::process::{FaultyProcess, StartingProcess, directory};
+use super::{FaultError, Proxy};
+
+const SERVER: &str = "PostgreSQL";
+
+/// How long a server that is told to end at once may take.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+/// One PostgreSQL server on a UNIX socket of its own, in a directory that nobody else may enter.
+#[derive(Debug)]
+pub struct PostgresNode {
+    /// Before the directory, because fields are dropped in order.
+    process: FaultyProcess,
+    directory: TempDir,
+    url: String,
+}
+
+impl PostgresNode {
+    /// What a standby calls itself, for `synchronous_standby_names`.
+    pub const STANDBY: &str = "standby";
+
+    /// Starts an empty server, with its directory in `home`, and waits until it answers.
+    ///
+    /// # Errors
+    /// [`FaultError::Missing`] where PostgreSQL is not installed; else why it did not start.
+    pub async fn primary_at(home: Option<&Path>) -> Result<Self, FaultError> {
+        let options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"];
+        Self::start(home, "initdb", options.map(str::to_owned).to_vec()).await
+    }
+
+    /// Starts a copy of the server behind `proxy`, which goes on following it through the proxy.
+    ///
+    /// # Errors
+    /// As [`PostgresNode::primary_at`].
+    pub async fn standby_at(home: Option<&Path>, proxy: &Proxy) -> Result<Self, FaultError> {
+        let (port, name) = (proxy.port(), Self::STANDBY);
+        let primary = format!("host=127.0.0.1 port={port} user=postgres application_name={name}");
+        let options = ["--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf"];
+        let mut options = options.map(str::to_owned).to_vec();
+        options.push(format!("--dbname={primary}"));
+        Self::start(home, "pg_basebackup", options).await
+    }
+
+    /// `maker` with these options makes the data.
+    async fn start(
+        home: Option<&Path>,
+        maker: &str,
+        options: Vec<String>,
+    ) -> Result<Self, FaultError> {
+        let missing = |error: private_stores::StoresError| FaultError::Missing(error.to_string());
+        let programs = PostgresPrograms::find().map_err(missing)?;
+        let directory = directory("seckill-postgres-", home)?;
+        programs.private_directory(directory.path()).map_err(missing)?;
+        let data = directory.path().join("data");
+        let mut make = programs.command(maker);
+        make.args(options).arg("--no-sync").arg("-D").arg(&data).stdin(Stdio::null());
+        succeed(make).await?;
+        let mut command = programs.command("postgres");
+        command.arg("-D").arg(&data).args(["-c", "listen_addresses=", "-c", "port=5432"]);
+        // The death of a server loses nothing that it has written; that of a machine may.
+        command.args(["-c", "fsync=off"]);
+        command.arg("-c").arg(format!("unix_socket_directories={}", directory.path().display()));
+        let mut starting =
+            StartingProcess::start(SERVER, command, None, &directory.path().join("log"))?;
+        while !is_ready(&data) {
+            starting.again().await?;
+        }
+        let host = directory.path().to_string_lossy().into_owned();
+        let url =
+            Url::parse_with_params("postgres://postgres@localhost/postgres", [("host", host)]);
+        // The text above is a URL.
+        let url = url.map(String::from).unwrap_or_default();
+        Ok(Self { process: starting.started(), directory, url })
+    }
+
+    /// For a client: database and user `postgres`, without a password.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A network before it.
+    ///
+    /// # Errors
+    /// When there is no port.
+    pub async fn proxy(&self) -> Result<Proxy, FaultError> {
+        Proxy::before_socket(self.directory.path().join(".s.PGSQL.5432")).await
+    }
+
+    /// `kill -9` of the server; its sessions end with it.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+}
+
+impl Drop for PostgresNode {
+    fn drop(&mut self) {
+        // At once, and in good order: what it shares with its sessions goes, too.
+        let _ = self.process.signal(Signal::SIGQUIT);
+        let deadline = Instant::now() + ENDS_WITHIN;
+        while !self.process.has_ended() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Whether clients may come: the server says so in its own file.
+fn is_ready(data: &Path) -> bool {
+    let file: PathBuf = data.join("postmaster.pid");
+    let status = fs::read_to_string(file).unwrap_or_default();
+    status.lines().nth(7).is_some_and(|line| line.trim() == "ready")
+}
+
+async fn succeed(mut command: Command) -> Result<(), FaultError> {
+    let run = spawn_blocking(move || command.output()).await;
+    let output = run
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+        .map_err(FaultError::system("run a program of PostgreSQL"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let log = String::from_utf8_lossy(&output.stderr).into_owned();
+            Err(FaultError::NotStarted { server: SERVER, log })
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Through sentinels: the master, whichever it is.
+
+use std::time::Duration;
+
+use redis_link::LinkError;
+use redis_link::Redis;
+
+use super::{heard, listening, locks, set};
+use testkit::redis_nodes::{Node, Sentinels};
+use testkit::wait::{eventually, must};
+
+async fn master_and_replica() -> (Node, Node, Sentinels) {
+    let (master, replica) = (Node::start(&[]).await, Node::start(&[]).await);
+    replica.replica_of(&master).await;
+    let sentinels = Sentinels::start(&master, 3, 2).await;
+    (master, replica, sentinels)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_handle_finds_the_new_master_after_the_old_one_was_killed() {
+    let (mut master, replica, sentinels) = master_and_replica().await;
+    let redis = Redis::new(&sentinels.url()).unwrap();
+    set(&redis, "name", "before").await;
+    assert_eq!(master.command::<String>(&["GET", "name"]).await, "before");
+    let locks = locks(&redis);
+    locks.lock("lock").try_acquire().await.unwrap().unwrap().release().await.unwrap();
+    let mut subscriber = listening(&redis, "channel").await;
+
+    master.kill();
+    assert_eq!(heard(&mut subscriber).await, None, "a lost connection ends the stream");
+    let error = redis.ping().await.unwrap_err();
+    assert!(error.retry_may_help(), "{error}");
+    sentinels.promoted(&replica).await;
+
+    set(&redis, "name", "after").await;
+    assert_eq!(replica.command::<String>(&["GET", "name"]).await, "after");
+    let guard = locks.lock("lock").try_acquire().await.unwrap().unwrap();
+    assert!(locks.lock("lock").try_acquire().await.unwrap().is_none());
+    assert_eq!(replica.command::<i64>(&["EXISTS", "lock"]).await, 1);
+    guard.release().await.unwrap();
+    assert_eq!(replica.command::<i64>(&["EXISTS", "lock"]).await, 0);
+
+    let mut subscriber = listening(&redis, "channel").await;
+    replica.command::<()>(&["PUBLISH", "channel", "hello"]).await;
+    assert_eq!(heard(&mut subscriber).await.as_deref(), Some("hello"));
+}
+
+/// Its connections stay open, as after a failover whose news came late.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_was_demoted_costs_one_refused_command() {
+    let (master, replica, sentinels) = master_and_replica().await;
+    let redis = Redis::new(&sentinels.url()).unwrap();
+    set(&redis, "name", "before").await;
+    // By hand, so that the sentinels close no connection.
+    replica.command::<()>(&["REPLICAOF", "NO", "ONE"]).await;
+    master.replica_of(&replica).await;
+    let before = redis.generation();
+    let refused: Result<(), LinkError> = redis.query(redis::cmd("SET").arg("name").arg(1)).await;
+    let error = refused.unwrap_err();
+    assert!(error.retry_may_help() && !error.outcome_unknown(), "{error}");
+    assert_ne!(redis.generation(), before, "the connection was given up");
+    // As long as the sentinels have not noticed there is no master: this one is not taken
+    // for it.
+    let error = redis.ping().await.unwrap_err();
+    assert!(error.retry_may_help() && error.to_string().contains("is not the master"), "{error}");
+    sentinels.watch(&replica).await;
+    set(&redis, "name", "after").await;
+    assert_eq!(replica.command::<String>(&["GET", "name"]).await, "after");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn some_sentinels_may_be_dead_or_silent() {
+    let (master, _replica, mut sentinels) = master_and_replica().await;
+    sentinels.nodes[0].kill();
+    sentinels.nodes[1].pause();
+    let redis = Redis::new(&sentinels.url()).unwrap();
+    set(&redis, "name", "value").await;
+    assert_eq!(master.command::<String>(&["GET", "name"]).await, "value");
+    sentinels.nodes[1].kill();
+    sentinels.nodes[2].kill();
+    // Who is connected needs no sentinel.
+    redis.ping().await.unwrap();
+    let error = Redis::new(&sentinels.url()).unwrap().ping().await.unwrap_err();
+    assert!(error.retry_may_help() && !error.outcome_unknown(), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_no_sentinel_knows_is_told() {
+    let (_master, _replica, sentinels) = master_and_replica().await;
+    let elsewhere = sentinels.url().replace("/mymaster", "/another");
+    let error = Redis::new(&elsewhere).unwrap().ping().await.unwrap_err();
+    assert!(error.to_string().contains("know no master \"another\""), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn master_and_sentinels_may_ask_for_a_password_and_a_number_chooses_the_database() {
+    let (master, _replica, sentinels) = master_and_replica().await;
+    master.command::<()>(&["ACL", "SETUSER", "u", "on", ">p@ss", "~*", "&*", "+@all"]).await;
+    for sentinel in &sentinels.nodes {
+        sentinel.command::<()>(&["ACL", "SETUSER", "u", "on", ">p@ss", "~*", "&*", "+@all"]).await;
+    }
+    let url = sentinels.url().replace("://", "://u:p%40ss@") + "/5";
+    let redis = Redis::new(&url).unwrap();
+    set(&redis, "name", "value").await;
+    let who: String = redis.query(redis::cmd("ACL").arg("WHOAMI")).await.unwrap();
+    assert_eq!(who, "u");
+    assert_eq!(master.field(&["INFO", "keyspace"], "db5").await, "keys=1,expires=0,avg_ttl=0");
+
+    // From now on a sentinel serves nobody whom it does not know.
+    for sentinel in &sentinels.nodes {
+        sentinel.command::<()>(&["ACL", "SETUSER", "default", "off"]).await;
+    }
+    let redis = Redis::new(&url).unwrap();
+    must("it connects", redis.ping()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_and_a_waiter_survive_the_failover() {
+    let (mut master, replica, sentinels) = master_and_replica().await;
+    let handle = || locks(&Redis::new(&sentinels.url()).unwrap());
+    let (holder, waiter) = (handle(), handle());
+    let replicated = holder.lock("lock").acknowledged_by(1, Duration::from_secs(10));
+    let guard = replicated.acquire().await.unwrap();
+    let waiting = tokio::spawn(waiter.lock("lock").acquire());
+    let listeners = async || {
+        let channel = "redisson_lock__channel:{lock}";
+        let answer: (String, i64) = master.command(&["PUBSUB", "NUMSUB", channel]).await;
+        answer.1
+    };
+    eventually("the waiter listens", async || listeners().await == 1).await;
+    master.kill();
+    sentinels.promoted(&replica).await;
+    assert!(!waiting.is_finished(), "the new master knows who holds it");
+    // In the background, and again until the new master has it.
+    drop(guard);
+    let guard = must("the waiter enters", waiting).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(replica.command::<i64>(&["EXISTS", "lock"]).await, 0);
+}
