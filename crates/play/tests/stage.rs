@@ -282,16 +282,19 @@ async fn the_wrong_design_beside_it_is_red_and_ours_is_green() {
     browser.close().await;
 }
 
-/// How many pixels of buyers who bought were seen while the crowd came.
+/// How many pixels of buyers who bought were seen while the crowd came. Every frame is looked at: a batch of
+/// dots is drawn in the frames after the event that told of it.
 async fn seen_early(browser: &Browser) -> u64 {
     let bought = dots("ours", "bought");
     browser
         .value(&format!(
-            "(window.early = 0, window.isSelling = false, new MutationObserver(() => {{
-                if (document.querySelector('#stage').dataset.phase !== 'selling') return;
-                window.isSelling = true;
-                window.early += {bought};
-            }}).observe(document.querySelector('#ours .number'), {{ childList: true }}), true)",
+            "(window.early = 0, window.isSelling = false, (function look() {{
+                const isSelling = document.querySelector('#stage').dataset.phase === 'selling';
+                if (window.isSelling && !isSelling) return;
+                window.isSelling = isSelling;
+                if (isSelling) window.early += {bought};
+                requestAnimationFrame(look);
+            }})(), true)",
         ))
         .await;
     browser.click("#slow").await;
