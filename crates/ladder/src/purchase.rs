@@ -122,7 +122,7 @@ named! {
         Settling = "settling",
         /// It has deleted the stock in the cache, and not written yet.
         CacheDeleted = "cache_deleted",
-        /// It has added stock, and not deleted what the cache says (again).
+        /// It has added stock, and has yet to delete the cached entry (again).
         StockAdded = "stock_added",
     }
 }

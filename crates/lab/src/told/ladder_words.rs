@@ -27,7 +27,7 @@ words! {
         PaymentLate => "finds that it is not unpaid any more: {{}}", "发现它不再是未支付：{{}}";
         Settling => "is about to commit what becomes of the money: {{}}", "即将提交这笔钱的去向：{{}}";
         CacheDeleted => "has deleted the cached stock, and not written yet", "已经删掉缓存里的库存，还没写库";
-        StockAdded => "has added stock, and not deleted what is cached yet", "已经加了库存，还没删缓存";
+        StockAdded => "has added stock, and has yet to delete the cached entry", "已经加了库存，还没删缓存";
     }
 }
 
