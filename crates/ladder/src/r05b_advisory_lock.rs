@@ -3,8 +3,8 @@
 //! *Holds.* One order per user, in any number of processes, without a lease: the lock and the write are
 //! one transaction, so that a dead holder has neither, and a stopped one still has both.
 //! *Breaks when* the holder calls code that takes the lock in a transaction of its own: that waits for
-//! ever. And each request that waits keeps a database connection: a crowd at a few users takes the
-//! pool from all others.
+//! ever. And each request that waits keeps a database connection: many requests of a few users leave
+//! none to the others.
 //! *Next.* Have them wait outside the database (r06), which keeps the promise in one process only.
 
 use async_trait::async_trait;

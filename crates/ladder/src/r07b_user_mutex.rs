@@ -4,7 +4,7 @@
 //! each other.
 //! *Breaks when* there are two processes, each with mutexes of its own; when the holder calls
 //! code that takes the mutex.
-//! *Next.* A lock that all processes see (r08).
+//! *Next.* A lock that all processes see (r08a).
 
 use async_trait::async_trait;
 use sqlx::PgPool;
