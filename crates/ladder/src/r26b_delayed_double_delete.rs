@@ -1,6 +1,6 @@
 //! *Idea.* Delayed double delete (延迟双删): who changes the stock deletes the key, writes, waits for half a
 //! second, and deletes the key again, with whatever a reader has put there meanwhile.
-//! *Holds.* What r26a holds, and a reader who is done within the half second does no harm.
+//! *Holds.* What r26a holds, and a reader who is done within the half second does no lasting harm.
 //! *Breaks when* the reader is slower than that, or the process dies before it deletes again: the old
 //! stock stays in the cache, and everybody is told "sold out". While Redis is down nobody buys.
 //! *Next.* Keep no stock in the cache, only that it is sold out, and that not for long (r26c).
