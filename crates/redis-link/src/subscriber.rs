@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::link::Link;
 
-/// Both halves of such a connection.
+/// A connection that hears what is published, from [`Redis::subscriber`](super::Redis::subscriber): both halves of it.
 pub struct Subscriber {
     sink: SubscriberSink,
     stream: SubscriberStream,
