@@ -51,7 +51,7 @@ pub trait AnyConnection: Send + Sync + 'static {
     /// `redis::RedisError` that says so.
     fn lend(&self) -> BoxFuture<'_, Result<LentConnection<'_>, BoxedCause>>;
 
-    /// A fresh connection that hears what is published. By default there is none, and waiters try once a second.
+    /// A fresh connection that receives what is published. By default there is none, and waiters try once a second.
     ///
     /// # Errors
     /// Why there is none. It is asked for again, with growing pauses.
@@ -106,14 +106,14 @@ pub struct PooledBy {
 }
 
 impl<C> SharedBy<C> {
-    /// This connection; `client` makes those that hear what is published. `None`: nothing is heard.
+    /// This connection; `client` makes those that receive what is published. `None`: nothing is received.
     pub const fn new(connection: C, client: Option<Client>) -> Self {
         Self { connection, client }
     }
 }
 
 impl PooledBy {
-    /// This pool; `client` makes the connections that hear what is published. `None`: nothing is heard.
+    /// This pool; `client` makes the connections that receive what is published. `None`: nothing is received.
     pub const fn new(pool: deadpool_redis::Pool, client: Option<Client>) -> Self {
         Self { pool, client }
     }

@@ -262,7 +262,7 @@ impl Redis {
         }
     }
 
-    /// A fresh connection that hears what is published on the channels of a shard. Its stream ends
+    /// A fresh connection that receives what is published on the channels of a shard. Its stream ends
     /// when it is lost; of a server that went silent only a `ping` can tell, which has no time-out
     /// of its own. Nothing subscribes anew: that is for the caller, which knows the channels.
     ///
