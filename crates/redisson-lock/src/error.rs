@@ -107,7 +107,8 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// Whether the same request may succeed a little later.
+    /// Whether the same request may succeed a little later because Redis does: a wait tries again. `false` for
+    /// `NotReplicated` and `TooManyWaiters`, where the caller judges whether a later try is worth it.
     #[must_use]
     pub fn retry_may_help(&self) -> bool {
         match self {
@@ -122,13 +123,15 @@ impl LockError {
         }
     }
 
-    /// Whether Redis cannot be used as it is configured.
+    /// Whether Redis cannot be used as it is configured: the URL, a password or the number of a database is wrong. No
+    /// retry helps.
     #[must_use]
     pub fn is_misconfigured(&self) -> bool {
         matches!(self, Self::Redis(LinkError::Misconfigured(_)))
     }
 
-    /// Whether what was asked for may have happened.
+    /// Whether what was asked for may have happened. After an entry the caller must not do the work: what may have been
+    /// granted is given back in the background.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
         match self {
