@@ -107,7 +107,7 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// Whether the same request may succeed a little later because Redis does: a wait tries again. `false` for
+    /// Whether the same request may succeed a little later; a wait tries again by itself. `false` also for
     /// `NotReplicated` and `TooManyWaiters`, where the caller judges whether a later try is worth it.
     #[must_use]
     pub fn retry_may_help(&self) -> bool {

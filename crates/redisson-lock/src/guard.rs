@@ -136,8 +136,8 @@ impl Guard {
     /// goes on in the background.
     ///
     /// # Errors
-    /// `NotHeld` when the lock had been lost: another owner may have been inside. Any other error means that Redis did
-    /// not answer; the clean-up worker goes on trying until the lease has surely ended, so the caller need not.
+    /// `NotHeld` when the lock had been lost: another owner may have been inside. Where Redis does not answer, the
+    /// clean-up worker goes on trying until the lease has surely ended, so the caller need not.
     pub async fn release(mut self) -> Result<(), LockError> {
         let Some(claim) = self.claim.take() else {
             unreachable!("a guard has its claim until it is released or dropped");
