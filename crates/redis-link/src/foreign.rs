@@ -66,7 +66,8 @@ pub trait AnyConnection: Send + Sync + 'static {
     }
 }
 
-/// A connection whose clones are one: `MultiplexedConnection`, `ConnectionManager`.
+/// A connection whose clones are one: `MultiplexedConnection`, or `ConnectionManager` (feature `connection-manager` of
+/// the crate `redis`).
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

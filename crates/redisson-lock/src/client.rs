@@ -118,7 +118,7 @@ impl LockClient {
     /// Ends all waits with [`super::LockError::ShutDown`], refuses new entries, and waits until everything that
     /// was dropped is given back. A barrier: afterwards nothing of this client is under way, unless Redis did
     /// not answer for five seconds; then the leases end by themselves. Guards that still live stay held and
-    /// renewed; a guard that is dropped later is left to its lease.
+    /// renewed as long as this runtime runs; a guard that is dropped later is left to its lease.
     ///
     /// Cancellation-safe: the client is shut down even if the future is dropped, but nothing waits for what is
     /// under way then. It can be called again.
