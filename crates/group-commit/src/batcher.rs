@@ -76,6 +76,23 @@ where
     /// takes its items only when it has a slot, so that items which come meanwhile join the batch. While there is
     /// none, items older than [`Slots::patience`] are refused with [`BatchError::NoSlot`].
     ///
+    /// ```
+    /// use std::num::NonZero;
+    ///
+    /// use group_commit::{Answer, Batcher, Limits, Slots};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let slots = Slots::new(NonZero::<usize>::MIN); // one batch at a time, over all keys
+    /// let limits = Limits::batches_of(64);
+    /// let lengths = Batcher::keyed(limits, slots, async |lines: Vec<(u32, String)>, _| {
+    ///     // One call for the lines of several files; `Answer::Alone(line)` gives back what has to wait.
+    ///     Ok::<_, ()>(lines.into_iter().map(|(_, line)| Answer::Done(line.len())).collect())
+    /// });
+    /// assert_eq!(lengths.submit_to(7, "a line".to_owned()).await, Ok(6));
+    /// # }
+    /// ```
+    ///
     /// # Panics
     /// As [`Batcher::new`].
     pub fn keyed<W, F>(limits: Limits, slots: Slots, work: W) -> Self

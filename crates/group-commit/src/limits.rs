@@ -25,7 +25,7 @@ impl Limits {
         Self { waiting: items, ..self }
     }
 
-    /// So many leaders are at work on one key; each has one batch in flight.
+    /// So many leaders are at work (with keys: on one key); each has one batch in flight. One by default.
     #[must_use]
     pub const fn leaders(self, leaders: usize) -> Self {
         Self { leaders, ..self }
@@ -39,7 +39,7 @@ impl Limits {
     }
 }
 
-/// The bounds over all keys.
+/// The bounds over all keys, for [`Batcher::keyed`](crate::Batcher::keyed).
 #[derive(Debug, Clone, Copy)]
 pub struct Slots {
     pub(crate) batches: NonZero<usize>,

@@ -22,9 +22,9 @@ pub enum Answer<T, R> {
 /// Which batch the work is called with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// Of any keys.
+    /// A batch with items of any keys.
     Shared,
-    /// Of one key: items that came back as [`Answer::Alone`]. They cannot come back again.
+    /// A batch of one key: items that came back as [`Answer::Alone`]. They cannot come back again.
     Alone,
 }
 

@@ -16,9 +16,10 @@ pub(super) type BoxedCause = Box<dyn Error + Send + Sync>;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// Nothing was done: there was no connection, or the server turned the request away.
+    /// Nothing was done: there was no connection, or the server turned the request away. A retry may help.
     Unavailable(Cause),
-    /// The request was sent and no answer came: Redis may or may not have done it.
+    /// The request was sent and no answer came: Redis may or may not have done it. Only what may be done twice may be
+    /// sent again.
     Unknown(Cause),
     /// Nothing was done, and nothing will be until somebody changes the configuration: a malformed URL, files of no
     /// use, a wrong password, a database that there is not.
@@ -46,12 +47,12 @@ impl Error for LinkError {
 }
 
 impl LinkError {
-    /// A defect, in words.
+    /// [`LinkError::Defect`], in words.
     pub fn defect(what: impl Into<String>) -> Self {
         Self::Defect(cause(what.into()))
     }
 
-    /// The configuration is of no use, in words.
+    /// [`LinkError::Misconfigured`], by its cause.
     pub fn misconfigured(what: impl Into<BoxedCause>) -> Self {
         Self::Misconfigured(cause(what))
     }

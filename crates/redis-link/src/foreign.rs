@@ -13,44 +13,108 @@ use crate::timeout::within;
 /// What carries commands, lent for one request.
 pub type LentConnection<'a> = Box<dyn ConnectionLike + Send + 'a>;
 
-/// A connection of a program, or a pool of them, for [`Redis::over`](super::Redis::over). The table in the README says
-/// what is lost with each.
+/// A connection of a program, or a pool of them, for [`Redis::over`](super::Redis::over). The table at the end of the
+/// crate's front page says what is lost with each.
+///
+/// ```no_run
+/// use std::error::Error;
+/// use std::pin::Pin;
+///
+/// use redis_link::redis::Client;
+/// use redis_link::{AnyConnection, LentConnection, Redis};
+///
+/// type Lent<'a> = Result<LentConnection<'a>, Box<dyn Error + Send + Sync>>;
+///
+/// /// Makes a connection for each request.
+/// struct Fresh(Client);
+///
+/// impl AnyConnection for Fresh {
+///     fn lend(&self) -> Pin<Box<dyn Future<Output = Lent<'_>> + Send + '_>> {
+///         Box::pin(async {
+///             let connection = self.0.get_multiplexed_async_connection().await?;
+///             Ok(Box::new(connection) as LentConnection<'_>)
+///         })
+///     }
+/// }
+///
+/// # fn example() -> Result<(), Box<dyn Error>> {
+/// let redis = Redis::over(Fresh(Client::open("redis://127.0.0.1/")?));
+/// # Ok(())
+/// # }
+/// ```
 pub trait AnyConnection: Send + Sync + 'static {
-    /// A connection on which one request is run: a script with its keys and arguments, and what belongs to it.
+    /// A connection on which one request is run: a script with its keys and arguments, and what belongs to it. It has
+    /// 400 ms, and then the request 500 ms.
+    ///
+    /// # Errors
+    /// Why there is none. Nothing was sent: the caller is told `Unavailable`, or `Misconfigured` where this is a
+    /// `redis::RedisError` that says so.
     fn lend(&self) -> BoxFuture<'_, Result<LentConnection<'_>, BoxedCause>>;
 
-    /// A fresh connection that hears what is published. By default there is none, and waiters try once a second.
+    /// A fresh connection that receives what is published. By default there is none, and waiters try once a second.
+    ///
+    /// # Errors
+    /// Why there is none. It is asked for again, with growing pauses.
     fn subscribe(&self) -> BoxFuture<'_, Result<PubSub, BoxedCause>> {
         Box::pin(async { Err("this connection hears nothing that is published".into()) })
     }
 
-    /// Whether a request that failed with this error was certainly not sent. What may have been sent is not sent again.
+    /// Whether a request that failed with this error was certainly not sent: then the caller is told `Unavailable` in
+    /// place of `Unknown`. `false` is always safe. By default only a refused connection is.
     fn certainly_not_sent(&self, error: &redis::RedisError) -> bool {
         error.is_connection_refusal()
     }
 }
 
-/// A connection whose clones are one: `MultiplexedConnection`, `ConnectionManager`.
+/// A connection whose clones are one: `MultiplexedConnection`, or `ConnectionManager` (feature `connection-manager` of
+/// the crate `redis`).
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use redis_link::redis::Client;
+/// use redis_link::{Redis, SharedBy};
+///
+/// let client = Client::open("redis://127.0.0.1/")?;
+/// let connection = client.get_multiplexed_async_connection().await?;
+/// let redis = Redis::over(SharedBy::new(connection, Some(client)));
+/// redis.ping().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct SharedBy<C> {
     connection: C,
     client: Option<Client>,
 }
 
 /// A pool of `deadpool-redis`.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use redis_link::deadpool_redis::{Manager, Pool};
+/// use redis_link::redis::Client;
+/// use redis_link::{PooledBy, Redis};
+///
+/// let client = Client::open("redis://127.0.0.1/")?;
+/// let pool = Pool::builder(Manager::new("redis://127.0.0.1/")?).max_size(16).build()?;
+/// let redis = Redis::over(PooledBy::new(pool, Some(client)));
+/// redis.ping().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct PooledBy {
     pool: deadpool_redis::Pool,
     client: Option<Client>,
 }
 
 impl<C> SharedBy<C> {
-    /// This connection; `client` makes those that hear of releases.
+    /// This connection; `client` makes those that receive what is published. `None`: nothing is received.
     pub const fn new(connection: C, client: Option<Client>) -> Self {
         Self { connection, client }
     }
 }
 
 impl PooledBy {
-    /// This pool; `client` makes the connections that hear of releases.
+    /// This pool; `client` makes the connections that receive what is published. `None`: nothing is received.
     pub const fn new(pool: deadpool_redis::Pool, client: Option<Client>) -> Self {
         Self { pool, client }
     }

@@ -33,7 +33,8 @@ pub struct Redis {
     losses: Losses,
 }
 
-/// A server of a cluster, with what replicas it has; or the one server there is.
+/// A server of a cluster with its replicas, or the one server there is: what [`Redis::shard_of`] names, for
+/// [`Redis::subscriber`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Shard(Option<Address>);
 
@@ -84,7 +85,8 @@ impl Redis {
         Ok(Self::with(topology, losses))
     }
 
-    /// A handle on a connection that the program has already. What is lost with it stands in the README.
+    /// A handle on a connection that the program has already. The table at the end of the crate's front page says what
+    /// is lost with it.
     pub fn over(connection: impl AnyConnection) -> Self {
         Self::with(Topology::Foreign(Foreign(Box::new(connection))), Losses::default())
     }
@@ -94,6 +96,21 @@ impl Redis {
     }
 
     /// Tells `listener` of outages. Without one this handle writes them to the log.
+    ///
+    /// ```no_run
+    /// # fn example() -> Result<(), redis_link::LinkError> {
+    /// use std::sync::Arc;
+    ///
+    /// use redis_link::{OutageEvent, Redis};
+    ///
+    /// let listener = Arc::new(|event: OutageEvent<'_>| match event {
+    ///     OutageEvent::Began(error) => eprintln!("Redis is away: {error}"),
+    ///     OutageEvent::Ended => eprintln!("Redis is back"),
+    /// });
+    /// let redis = Redis::new("redis://127.0.0.1/")?.on_outage(listener);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn on_outage(mut self, listener: OutageListener) -> Self {
         self.outage = Arc::new(OutageWatch::new(listener));
@@ -118,15 +135,29 @@ impl Redis {
     /// Runs a script on the shared connection, loading it where the server lacks it. Its keys
     /// have to be in one slot.
     ///
+    /// ```no_run
+    /// # async fn example(redis: redis_link::Redis) -> Result<(), redis_link::LinkError> {
+    /// use std::sync::LazyLock;
+    ///
+    /// use redis_link::{LuaScript, ScriptCall};
+    ///
+    /// static ADD: LazyLock<LuaScript> =
+    ///     LazyLock::new(|| LuaScript::new("return redis.call('incrby', KEYS[1], ARGV[1])"));
+    ///
+    /// let visits: i64 = redis.invoke(&ScriptCall::new(&ADD).key("visits").arg(7)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Redis::query`].
     pub async fn invoke<T: FromRedisValue>(&self, script: &ScriptCall) -> Result<T, LinkError> {
         self.ask(script, |_| ()).await
     }
 
-    /// Runs a script on the shared connection; tells `sending` on which shared connection (see
-    /// [`Redis::generation`]) just before the script is sent. Where it was not told, nothing
-    /// was sent.
+    /// Runs a script on the shared connection; calls `sending` with the number of this connection (see
+    /// [`Redis::generation`]) just before the script is sent. Where it was not called, nothing
+    /// was sent. Over a connection of the caller's own the number is `u64::MAX`.
     ///
     /// # Errors
     /// As [`Redis::query`].
@@ -139,11 +170,11 @@ impl Redis {
     }
 
     /// Runs scripts that wait together in one round trip, on one server, in their order; each has
-    /// its own answer. `sending` is told on which shared connection, just before they are sent.
+    /// its own answer. `sending` is called with the number of the connection, just before they are sent.
     ///
     /// # Errors
-    /// As [`Redis::query`], for all of them. In a cluster their keys may be on different servers:
-    /// there each has to be sent by itself.
+    /// As [`Redis::query`], for all of them. `Defect` unless [`Redis::is_one_server`]: in a cluster their keys may be
+    /// on different servers, so there, and over a connection of the caller's own, each has to be sent by itself.
     ///
     /// # Panics
     /// Never, unless the `redis` crate loses an answer.
@@ -185,12 +216,12 @@ impl Redis {
 
     /// Runs a script, then waits until `replicas` replicas have what it wrote, and no longer
     /// than `timeout`; returns the script's answer and how many have it, which may be fewer,
-    /// or more. On a connection that nobody else uses meanwhile. `sending` is called just
-    /// before something is sent.
+    /// or more. On a connection that nobody else uses meanwhile: one of a pool of 32 for each server. `sending` is
+    /// called just before something is sent. A `timeout` of less than a millisecond is one, since 0 is for ever to Redis.
     ///
     /// # Errors
-    /// As [`Redis::query`]. `Unknown` also when the script was done and the replicas could not
-    /// be asked.
+    /// As [`Redis::query`]; the answer may take 500 ms longer than `timeout`. `Unknown` also when the script was done
+    /// and the replicas could not be asked. `Unavailable` when all connections of the pool were in use for 400 ms.
     pub async fn call_acknowledged<T: FromRedisValue>(
         &self,
         script: &ScriptCall,
@@ -213,7 +244,7 @@ impl Redis {
     }
 
     /// How full the pool is of connections that are not shared, for [`Redis::call_acknowledged`]. `None`: none was
-    /// needed yet, or this is a cluster, where each node has its own.
+    /// needed yet, or this is a cluster, where each node has its own, or a connection of the caller's own.
     #[must_use]
     pub fn pool_status(&self) -> Option<PoolStatus> {
         match &*self.topology {
@@ -231,7 +262,7 @@ impl Redis {
         }
     }
 
-    /// A fresh connection that hears what is published on the channels of a shard. Its stream ends
+    /// A fresh connection that receives what is published on the channels of a shard. Its stream ends
     /// when it is lost; of a server that went silent only a `ping` can tell, which has no time-out
     /// of its own. Nothing subscribes anew: that is for the caller, which knows the channels.
     ///
@@ -293,7 +324,7 @@ impl Redis {
 
     /// Which shared connection is in use, if one is: commands sent on the same one run in
     /// the order they were sent. Always `None` for a cluster, where the second of two
-    /// commands may take another way than the first.
+    /// commands may take another way than the first, and over a connection of the caller's own.
     #[must_use]
     pub fn generation(&self) -> Option<u64> {
         match &*self.topology {
@@ -302,14 +333,16 @@ impl Redis {
         }
     }
 
-    /// Changes whenever a shared connection has ended, whether anybody asked for something or not: the server may
-    /// have been restarted, and have forgotten what it was told.
+    /// How many shared connections have ended. It changes whenever one does, whether anybody asked for something or
+    /// not: the server may have been restarted, and have forgotten what it was told. It never changes over a connection
+    /// of the caller's own.
     #[must_use]
     pub fn losses(&self) -> watch::Receiver<u64> {
         self.losses.subscribe()
     }
 
-    /// Whether all keys are on one server, so that a script may have any of them.
+    /// Whether all keys are known to be on one server, so that a script may have any of them. `false` for a cluster, and
+    /// over a connection of the caller's own, which may lead to one.
     #[must_use]
     pub fn is_one_server(&self) -> bool {
         matches!(&*self.topology, Topology::One(_))

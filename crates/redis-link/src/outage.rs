@@ -19,7 +19,7 @@ pub enum OutageEvent<'a> {
     Ended,
 }
 
-/// What hears of outages. It is called on the task of the request, and must not block.
+/// What is told of outages. It is called on the task of the request, and must not block.
 pub type OutageListener = Arc<dyn Fn(OutageEvent<'_>) + Send + Sync>;
 
 /// A request that was refused by a server that answers others says that this is over only when it succeeds itself,

@@ -42,7 +42,7 @@ impl Request for &Cmd {
     }
 }
 
-/// A script in Lua.
+/// A script in Lua: made once, kept in a `static`, and called by [`ScriptCall`].
 #[derive(Debug)]
 pub struct LuaScript {
     source: String,
@@ -61,7 +61,8 @@ impl LuaScript {
     }
 }
 
-/// A call of a script, loaded where the server lacks it; several can travel in one pipeline.
+/// A call of a script, loaded where the server lacks it; several can travel in one pipeline
+/// ([`Redis::call_all`](super::Redis::call_all)).
 #[derive(Debug, Clone)]
 pub struct ScriptCall {
     script: &'static LuaScript,

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::link::Link;
 
-/// Both halves of such a connection.
+/// A connection that receives what is published, from [`Redis::subscriber`](super::Redis::subscriber): both halves of it.
 pub struct Subscriber {
     sink: SubscriberSink,
     stream: SubscriberStream,
@@ -23,7 +23,7 @@ pub struct Subscriber {
 /// The half that subscribes.
 pub struct SubscriberSink(Sink);
 
-/// The half that hears. When it is dropped the other half is of no use any more.
+/// The half that receives. When it is dropped the other half is of no use any more.
 pub struct SubscriberStream(Stream);
 
 enum Sink {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The files of a TLS connection, all of them PEM.
+/// The files of a TLS connection, all of them PEM. [`TlsFiles::named_in`] writes their names into a URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The authorities that are believed, in place of the system's.

@@ -1,4 +1,5 @@
-//! The lock for threads: what waits blocks its thread. What is not here goes through [`Blocking::wait`].
+//! The lock for threads: what waits blocks its thread. What is not here goes through [`Blocking::wait`]. A client for
+//! names with a prefix is not here: write the prefix before the name.
 //!
 //! ```no_run
 //! use redisson_lock::LockOptions;
@@ -38,7 +39,8 @@ pub type BlockingGuard = Blocking<super::Guard>;
 /// A part of the asynchronous interface, with all that it can be asked, whose calls block their thread.
 ///
 /// # Panics
-/// Each call in an asynchronous task, which would keep its runtime from working.
+/// Each call in an asynchronous task, which would keep its runtime from working; and there the drop of the last part
+/// of a client that has a runtime of its own ([`BlockingClient::new`]).
 #[derive(Debug, Clone)]
 #[must_use = "a lock is only a description until it is acquired, and is given back when its guard is dropped"]
 pub struct Blocking<T> {
@@ -79,7 +81,8 @@ impl BlockingClient {
         Ok(Self { own: Some(Arc::new(runtime)), ..own })
     }
 
-    /// A client on a runtime with threads of its own (`multi_thread`), which renews the leases.
+    /// A client on a runtime with threads of its own (`multi_thread`), which renews the leases. One of the kind
+    /// `current_thread` does nothing unless some thread is in its `block_on`.
     pub fn on(runtime: Handle, redis: Redis, options: LockOptions) -> Self {
         let entered = runtime.enter();
         let part = super::LockClient::new(redis, options);

@@ -15,10 +15,11 @@ pub enum LockError {
     /// The name is empty or longer than 512 bytes.
     #[error("a lock name has 1 to 512 bytes, this one has {0}")]
     InvalidName(usize),
-    /// The lease is shorter than a millisecond or longer than a day.
+    /// The lease is shorter than a millisecond or longer than a day, or
+    /// [`acknowledged_by`](super::Lock::acknowledged_by) was to wait for longer than a day.
     #[error("a lease lasts from 1 ms to 24 h")]
     InvalidLease,
-    /// A lock was to be kept for longer than its lease.
+    /// A lock was to be [kept](super::Guard::keep_at_least) for longer than its lease. Give the lock a longer lease.
     #[error(
         "a lock is kept for no longer than its lease, {lease:?}, which is all that is left where a program \
          dies: {time:?} needs a lease as long"
@@ -49,10 +50,11 @@ pub enum LockError {
         /// How many have it.
         acknowledged: usize,
     },
-    /// As many wait on this client as may.
+    /// As many wait on this client as may: [`LockOptions::max_waiters`](super::LockOptions::max_waiters). It was not
+    /// tried, and nothing is held. Wait with fewer at once, or raise the limit.
     #[error("{0} are waiting for locks already, as many as this client allows")]
     TooManyWaiters(usize),
-    /// The Redis user may not do what a lock needs.
+    /// The Redis user may not do what a lock needs; the front page has the rule for `ACL SETUSER`.
     #[error(
         "this Redis user may not take locks, it needs the permissions `{PERMISSIONS}` (for fair locks, \
          replicas and clusters more) and its keys and channels: {}",
@@ -67,11 +69,11 @@ pub enum LockError {
     #[error("{}", twice(.0.as_deref()))]
     Twice(Option<String>),
     /// A multi-lock or a RedLock with a fair lock in it. They try without standing in a queue, which
-    /// a fair lock refuses as long as somebody stands in its own: they might never enter.
+    /// a fair lock refuses as long as somebody stands in its own: they might never enter. Use plain locks there.
     #[error("a fair lock cannot be one of several that are taken together")]
     FairTogether,
     /// It took so long to get everything that was needed that the first leases were over.
-    /// What was got is given back.
+    /// What was got is given back. A longer lease helps, or fewer locks.
     #[error("the leases were over before enough of them were held")]
     TooLate,
     /// A RedLock was not granted by a majority because nodes failed. What the others granted
@@ -91,10 +93,11 @@ pub enum LockError {
     /// `MultiLock::new`). The others are given back.
     #[error("of the locks held together, some failed: {}", listed("lock", .0))]
     Together(Vec<(usize, LockError)>),
-    /// The runtime has ended on which this client was made: nobody would renew a lease, or give anything back.
+    /// The runtime has ended on which this client was made: nobody would renew a lease, or give anything back. Make
+    /// a client in each runtime, as in each `#[tokio::test]`.
     #[error("the runtime in which this lock client was made has ended: make one in each runtime")]
     RuntimeEnded,
-    /// The client was shut down.
+    /// The client was [shut down](super::LockClient::shutdown). Nothing was granted; a new client is needed.
     #[error("the lock client was shut down")]
     ShutDown,
     /// Redis was not available, or did not answer. In the latter case the lock may have
@@ -104,7 +107,8 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// Whether the same request may succeed a little later.
+    /// Whether the same request may succeed a little later; a wait tries again by itself. `false` also for
+    /// `NotReplicated` and `TooManyWaiters`, where the caller judges whether a later try is worth it.
     #[must_use]
     pub fn retry_may_help(&self) -> bool {
         match self {
@@ -119,13 +123,15 @@ impl LockError {
         }
     }
 
-    /// Whether Redis cannot be used as it is configured.
+    /// Whether Redis cannot be used as it is configured: the URL, a password or the number of a database is wrong. No
+    /// retry helps.
     #[must_use]
     pub fn is_misconfigured(&self) -> bool {
         matches!(self, Self::Redis(LinkError::Misconfigured(_)))
     }
 
-    /// Whether what was asked for may have happened.
+    /// Whether what was asked for may have happened. After an entry the caller must not do the work: what may have been
+    /// granted is given back in the background.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
         match self {

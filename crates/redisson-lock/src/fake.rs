@@ -67,7 +67,9 @@ impl FakeRedis {
         self.state().held.remove(name);
     }
 
-    /// From now on there is no connection to it, or there is one again.
+    /// `true`: from now on there is no connection to it, and each request fails with
+    /// [`Unavailable`](redis_link::LinkError::Unavailable), since nothing was sent. `false`: there is one again, and
+    /// what was held is held still, unless its lease has ended.
     pub fn set_down(&self, is_down: bool) {
         self.state().is_down = is_down;
     }

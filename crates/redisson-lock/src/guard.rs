@@ -71,15 +71,16 @@ impl Guard {
     }
 
     /// Whether the lease is lost. Unlike [`Guard::lost`] this looks at the clock, and so
-    /// knows it even before any task of this process ran after a pause.
+    /// knows it even before any task of this process ran after a pause. (Linux's clock stands still while the machine
+    /// is suspended: then it may say `false` until the next renewal.)
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.validity().is_zero()
     }
 
-    /// Is done when the lease is lost while the guard lives: expired, deleted,
-    /// taken by somebody else, or not renewable until the deadline. It borrows nothing. Cancellation-safe: it
-    /// only waits.
+    /// A future that ends when the lease is lost while the guard lives: expired, deleted, taken by somebody else, or
+    /// not renewable until the deadline. It borrows nothing, and no caller can make it end. Cancellation-safe: it only
+    /// waits.
     ///
     /// ```no_run
     /// # async fn work() {}
@@ -135,8 +136,8 @@ impl Guard {
     /// goes on in the background.
     ///
     /// # Errors
-    /// `NotHeld` when the lock had been lost. When Redis does not answer, the clean-up
-    /// worker goes on trying until the lease has surely ended.
+    /// `NotHeld` when the lock had been lost: another owner may have been inside. Where Redis does not answer, the
+    /// clean-up worker goes on trying until the lease has surely ended, so the caller need not.
     pub async fn release(mut self) -> Result<(), LockError> {
         let Some(claim) = self.claim.take() else {
             unreachable!("a guard has its claim until it is released or dropped");

@@ -35,7 +35,7 @@ impl Lock {
         Self { target }
     }
 
-    /// The name.
+    /// The name of the key in Redis: with the prefix, where the client is [prefixed](super::LockClient::prefixed).
     #[must_use]
     pub fn name(&self) -> &str {
         &self.target.name
@@ -65,7 +65,8 @@ impl Lock {
         self
     }
 
-    /// With a lease of its own instead of the client's.
+    /// With a lease of its own instead of the client's: 1 ms to 24 h, else each use of the lock is an
+    /// [`InvalidLease`](LockError::InvalidLease).
     ///
     /// ```no_run
     /// # async fn example(locks: redisson_lock::LockClient) -> Result<(), redisson_lock::LockError> {
@@ -86,8 +87,17 @@ impl Lock {
     }
 
     /// First come, first served, among all that take the lock so, in other processes and with Redisson's
-    /// `RFairLock`, too. It costs each entry more, and each waiter more yet; `docs/locks.md` says how much,
-    /// and what becomes of waiters that die.
+    /// `RFairLock`, too. Take one name always as fair, or never: a plain entry passes over the queue. It costs
+    /// each entry about twice the time in Redis. A waiter that dies is skipped five seconds after its turn came.
+    /// A fair lock cannot be part of a [`MultiLock`](super::MultiLock) or a [`RedLock`](super::RedLock).
+    ///
+    /// ```no_run
+    /// # async fn example(locks: redisson_lock::LockClient) -> Result<(), redisson_lock::LockError> {
+    /// let guard = locks.lock("invoice:7").fair().acquire().await?; // behind all that came before
+    /// guard.release().await?; // the next in the queue is told
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn fair(mut self) -> Self {
         self.target.fair = true;
         self
@@ -118,8 +128,10 @@ impl Lock {
         self
     }
 
-    /// Granted only when so many replicas have the grant too (`WAIT`). A failover forgets such a grant only
-    /// where it promotes a replica that never had it.
+    /// Granted only when so many replicas have the grant too (`WAIT`) within this time (24 h at most). A
+    /// failover forgets such a grant only where it promotes a replica that never had it. Where too few have it in
+    /// time, the entry fails with `NotReplicated` at once, also in a wait: the caller decides whether to try again.
+    /// Such an entry goes over a connection of its own.
     ///
     /// ```no_run
     /// # async fn example(locks: redisson_lock::LockClient) -> Result<(), redisson_lock::LockError> {
@@ -159,8 +171,10 @@ impl Lock {
     /// Cancellation-safe: dropped at any point, it leaves neither a hold nor a place in a queue.
     ///
     /// # Errors
-    /// As [`Lock::try_acquire`], when Redis could not be reached for
-    /// `LockOptions::outage_patience`, and `ShutDown` when the client is shut down.
+    /// As [`Lock::try_acquire`], but an error that a retry may mend only after
+    /// [`LockOptions::outage_patience`](super::LockOptions::outage_patience). `TooManyWaiters` when
+    /// [`LockOptions::max_waiters`](super::LockOptions::max_waiters) wait already; `ShutDown` when the client is
+    /// shut down.
     pub fn acquire(&self) -> impl Future<Output = Result<Guard, LockError>> + Send + use<> {
         let target = self.target.clone();
         async move {
@@ -175,7 +189,7 @@ impl Lock {
     /// Cancellation-safe: dropped at any point, it leaves neither a hold nor a place in a queue.
     ///
     /// # Errors
-    /// As [`Lock::acquire`].
+    /// As [`Lock::acquire`]; at the limit an outage is told, too, however short it was.
     pub fn acquire_within(&self, limit: Duration) -> impl Future<Output = Entered> + Send + use<> {
         let target = self.target.clone();
         async move {

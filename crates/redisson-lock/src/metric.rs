@@ -1,18 +1,19 @@
-//! The names of the metrics that the lock counts through the `metrics` facade, with the feature `metrics`.
+//! The names of the metrics that the lock counts through the `metrics` facade, with the feature `metrics`. All are
+//! counters but [`WAIT_SECONDS`], a histogram. None has labels: names of locks may be any number.
 
 /// Locks acquired.
 pub const ACQUIRED: &str = "redisson_lock_acquired_total";
-/// Waits for a lock.
+/// Waits: another owner held the lock, or Redis did not answer the first try.
 pub const CONTENDED: &str = "redisson_lock_contended_total";
-/// The length of these waits, in seconds.
+/// The length of these waits in seconds, in vain or not: a histogram.
 pub const WAIT_SECONDS: &str = "redisson_lock_wait_seconds";
 /// Leases renewed.
 pub const RENEWED: &str = "redisson_lock_renewed_total";
-/// Leases lost while held.
+/// Leases lost while held. Let an alarm watch it.
 pub const LOST: &str = "redisson_lock_lost_total";
-/// Locks released in the background.
+/// Locks released in the background: dropped, or released without an answer.
 pub const CLEANED_UP: &str = "redisson_lock_cleaned_up_total";
-/// Locks left to their leases.
+/// Locks left to their leases because 65,536 waited for the background worker already. Let an alarm watch it.
 pub const CLEANUP_SKIPPED: &str = "redisson_lock_cleanup_skipped_total";
 
 /// Counts, where anybody can read it.

@@ -192,7 +192,7 @@ impl MultiGuard {
         self.validity().is_zero()
     }
 
-    /// Is done as soon as one of them is lost. The others are held on to until this guard ends.
+    /// A future that ends as soon as one of them is lost. The others are held on to until this guard ends.
     /// Cancellation-safe: it only waits.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
         self.guards.lost()

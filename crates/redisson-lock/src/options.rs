@@ -5,7 +5,7 @@ use std::time::Duration;
 /// How long a shutdown waits for a Redis that does not answer.
 pub(super) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a lock stays held unless it is released.
+/// How long a lock stays held unless it is released: 1 ms to 24 h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
     /// This long at a time, renewed every third of it until the guard is gone.
@@ -22,7 +22,18 @@ impl Lease {
     }
 }
 
-/// Settings of a [`LockClient`](super::LockClient).
+/// Settings of a [`LockClient`](super::LockClient): each has a method of its name.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use redisson_lock::{Lease, LockOptions};
+///
+/// let options = LockOptions::default()
+///     .lease(Lease::Renewed(Duration::from_secs(10)))
+///     .max_hold(Some(Duration::from_secs(600)));
+/// assert_eq!(options.outage_patience, Duration::from_secs(30)); // as by default
+/// ```
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct LockOptions {
@@ -39,7 +50,7 @@ pub struct LockOptions {
     /// default.
     pub fair: bool,
     /// How many may wait at once, on all locks of this client together. 65,536 by default;
-    /// one more is refused.
+    /// one more is refused with [`TooManyWaiters`](super::LockError::TooManyWaiters).
     pub max_waiters: usize,
 }
 

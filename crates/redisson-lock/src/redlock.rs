@@ -327,8 +327,8 @@ impl QuorumGuard {
         self.validity().is_zero()
     }
 
-    /// Is done when fewer than a majority of the nodes hold the lock, or may hold it. Cancellation-safe: it
-    /// only waits.
+    /// A future that ends when fewer than a majority of the nodes hold the lock, or may hold it. Cancellation-safe:
+    /// it only waits.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
         self.guards.lost()
     }
