@@ -117,6 +117,8 @@ impl LinkError {
 /// Whether the server has answered that it takes no such password, or has no such database.
 fn is_refusal_of_login(error: &redis::RedisError) -> bool {
     match error.kind() {
+        // What connections that are not of this crate make of it: the code is lost.
+        ErrorKind::AuthenticationFailed => true,
         ErrorKind::Server(ServerErrorKind::ResponseError) => {
             let known = ["DB index", "without any password configured"];
             error.detail().is_some_and(|detail| known.iter().any(|words| detail.contains(words)))

@@ -1,5 +1,6 @@
 //! A connection that somebody else has made, in place of those of this crate.
 
+use deadpool_redis::PoolError;
 use futures_util::future::BoxFuture;
 use redis::aio::{ConnectionLike, PubSub};
 use redis::{Client, Cmd, FromRedisValue, Pipeline, RedisFuture, Value};
@@ -132,7 +133,14 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> AnyConnection for Shared
 
 impl AnyConnection for PooledBy {
     fn lend(&self) -> BoxFuture<'_, Result<LentConnection<'_>, BoxedCause>> {
-        Box::pin(async { Ok(Box::new(self.pool.get().await?) as LentConnection<'_>) })
+        Box::pin(async {
+            match self.pool.get().await {
+                Ok(lent) => Ok(Box::new(lent) as LentConnection<'_>),
+                // Why there is no connection is told by the one that could not be made.
+                Err(PoolError::Backend(error)) => Err(error.into()),
+                Err(error) => Err(error.into()),
+            }
+        })
     }
 
     fn subscribe(&self) -> BoxFuture<'_, Result<PubSub, BoxedCause>> {

@@ -162,7 +162,7 @@ pub(super) enum Tls {}
 #[cfg(not(feature = "tls"))]
 impl Tls {
     pub(super) fn load(_: &TlsFiles) -> Result<Self, String> {
-        Err("this program was built without TLS".to_owned())
+        Err("this program was built without TLS (the feature `tls` of redis-link)".to_owned())
     }
 
     pub(super) async fn connect<S>(&self, _: &str, _: S) -> std::io::Result<S> {

@@ -85,3 +85,13 @@ async fn what_was_certainly_not_sent_is_told_apart_from_what_may_have_been() {
     let error = pooled.ping().await.unwrap_err();
     assert!(matches!(error, LinkError::Unavailable(_)), "there was no connection: {error}");
 }
+
+#[tokio::test]
+async fn a_pool_with_a_wrong_password_is_told_at_once_and_not_tried_again() {
+    let node = Node::start(&["--requirepass", "right"]).await;
+    let url = node.url().replace("://", "://:wrong@");
+    let manager = deadpool_redis::Manager::new(url).unwrap();
+    let pool = deadpool_redis::Pool::builder(manager).max_size(1).build().unwrap();
+    let error = Redis::over(PooledBy::new(pool, None)).ping().await.unwrap_err();
+    assert!(matches!(error, LinkError::Misconfigured(_)), "{error}");
+}

@@ -1,5 +1,4 @@
-//! The lock for threads: what waits blocks its thread. What is not here goes through [`Blocking::wait`]. A client for
-//! names with a prefix is not here: write the prefix before the name.
+//! The lock for threads: what waits blocks its thread. What is not here goes through [`Blocking::wait`].
 //!
 //! ```no_run
 //! use redisson_lock::LockOptions;
@@ -88,6 +87,11 @@ impl BlockingClient {
         let part = super::LockClient::new(redis, options);
         drop(entered);
         Self { part, runtime, own: None }
+    }
+
+    /// As [`LockClient::prefixed`](super::LockClient::prefixed).
+    pub fn prefixed(&self, prefix: &str) -> Self {
+        self.with_part(self.part.prefixed(prefix))
     }
 
     /// As [`LockClient::lock`](super::LockClient::lock).

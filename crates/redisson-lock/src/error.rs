@@ -44,6 +44,7 @@ pub enum LockError {
     NotHeld(String),
     /// The grant did not reach as many replicas as were asked for; it is given back.
     #[error("{acknowledged} of the {wanted} replicas demanded acknowledged the lock in time")]
+    #[non_exhaustive]
     NotReplicated {
         /// How many were demanded.
         wanted: usize,
@@ -52,7 +53,7 @@ pub enum LockError {
     },
     /// As many wait on this client as may: [`LockOptions::max_waiters`](super::LockOptions::max_waiters). It was not
     /// tried, and nothing is held. Wait with fewer at once, or raise the limit.
-    #[error("{0} are waiting for locks already, as many as this client allows")]
+    #[error("{0} are waiting for locks already, as many as `LockOptions::max_waiters` allows")]
     TooManyWaiters(usize),
     /// The Redis user may not do what a lock needs; the front page has the rule for `ACL SETUSER`.
     #[error(
@@ -70,15 +71,16 @@ pub enum LockError {
     Twice(Option<String>),
     /// A multi-lock or a RedLock with a fair lock in it. They try without standing in a queue, which
     /// a fair lock refuses as long as somebody stands in its own: they might never enter. Use plain locks there.
-    #[error("a fair lock cannot be one of several that are taken together")]
+    #[error("a fair lock cannot be one of several that are taken together: take a plain one there")]
     FairTogether,
     /// It took so long to get everything that was needed that the first leases were over.
     /// What was got is given back. A longer lease helps, or fewer locks.
-    #[error("the leases were over before enough of them were held")]
+    #[error("the leases were over before enough of them were held: take longer leases, or fewer locks")]
     TooLate,
     /// A RedLock was not granted by a majority because nodes failed. What the others granted
     /// is given back; at a release, it was given back where it could be.
     #[error("{done} of {nodes} nodes did it, {quorum} must: {}", listed("node", failures))]
+    #[non_exhaustive]
     NoQuorum {
         /// How many nodes there are.
         nodes: usize,
@@ -98,7 +100,7 @@ pub enum LockError {
     #[error("the runtime in which this lock client was made has ended: make one in each runtime")]
     RuntimeEnded,
     /// The client was [shut down](super::LockClient::shutdown). Nothing was granted; a new client is needed.
-    #[error("the lock client was shut down")]
+    #[error("the lock client was shut down: make a new one")]
     ShutDown,
     /// Redis was not available, or did not answer. In the latter case the lock may have
     /// been granted; the clean-up worker gives it back.

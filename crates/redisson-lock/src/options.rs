@@ -7,6 +7,7 @@ pub(super) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long a lock stays held unless it is released: 1 ms to 24 h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Lease {
     /// This long at a time, renewed every third of it until the guard is gone.
     Renewed(Duration),

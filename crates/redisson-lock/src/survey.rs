@@ -20,6 +20,7 @@ const AT_ONCE: usize = 64;
 
 /// What was found in a Redis, by the name of the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Survey<T> {
     /// What was found.
     pub found: BTreeMap<String, T>,

@@ -48,7 +48,9 @@ fn threads_pass_a_lock_on() {
     let own = BlockingClient::new(redis(), options).unwrap();
     passes_a_lock_on(&own, &world.name());
     let given = BlockingClient::on(runtime.handle().clone(), redis(), options);
-    passes_a_lock_on(&given, &world.name());
+    let prefixed = given.prefixed("shop1:");
+    passes_a_lock_on(&prefixed, &world.name());
+    assert_eq!(prefixed.lock("invoice").name(), "shop1:invoice");
     [own, given].iter().for_each(BlockingClient::shutdown);
 }
 
