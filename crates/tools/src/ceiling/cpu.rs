@@ -4,7 +4,7 @@ use redis_link::Redis;
 use seckill::store::Database;
 
 use super::results::Readings;
-use crate::node::Node;
+use program::node::Node;
 use crate::process::Process;
 
 /// Reads the processor time of the three: the server, PostgreSQL and Redis.
