@@ -97,11 +97,7 @@ pub async fn find_of_voucher(
 }
 
 /// Which of the live orders of `voucher`, by their numbers, the one of `user` is, from 1; 0: there is none.
-pub async fn place_of(
-    pool: &PgPool,
-    voucher: VoucherId,
-    user: UserId,
-) -> Result<i64, StoreError> {
+pub async fn place_of(pool: &PgPool, voucher: VoucherId, user: UserId) -> Result<i64, StoreError> {
     let query = sqlx::query_scalar(
         "select count(*) from orders
          where voucher_id = $1 and id > 0 and status in (1, 2, 3, 5) and id <= (

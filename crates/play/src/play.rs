@@ -136,7 +136,8 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
     let size =
         ShowSize { users: args.stage_users, slow: Duration::from_secs(args.stage_seconds.into()) };
     let app = ready.app.clone();
-    let stage = Arc::new(ShowDirector::new(app.clone(), crowd_sender(&ready, strategy, burst)?, size));
+    let stage =
+        Arc::new(ShowDirector::new(app.clone(), crowd_sender(&ready, strategy, burst)?, size));
     let routes = routes(app, Arc::clone(&stage), player, admin);
     if open && !opens(&format!("http://{}/", reachable(ready.address))) {
         tracing::warn!("no browser could be opened: open the address yourself");
