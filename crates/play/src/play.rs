@@ -165,7 +165,7 @@ fn crowd_sender(
         connections: MAX_BURST,
         listen: None,
         admin_phone: None,
-        has_sandbox: false,
+        has_sandbox: true,
     };
     Ok(CrowdSender {
         node,

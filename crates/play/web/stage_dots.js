@@ -9,7 +9,7 @@ const FRAMES_A_BATCH = 4;
 const ROUND_FROM = 9;
 // The corners of a star, as shares of a dot: outer and inner ones by turns.
 const STAR = Array.from({ length: 10 }, (_, at) => {
-  const [angle, radius] = [(at * Math.PI) / 5 - Math.PI / 2, at % 2 ? 0.25 : 0.6];
+  const [angle, radius] = [(at * Math.PI) / 5 - Math.PI / 2, at % 2 ? 0.3 : 0.75];
   return [0.5 + radius * Math.cos(angle), 0.5 + radius * Math.sin(angle)];
 });
 

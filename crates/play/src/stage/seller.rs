@@ -32,6 +32,8 @@ use seckill_lab::{RungSale, RushOptions, World, judged_books, missing};
 
 /// How long one answer may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// The same where a server may be killed: whoever met it goes on to the other one.
+const ANSWER_WITHIN_OF_TWO: Duration = Duration::from_secs(5);
 /// How long the whole crowd may take.
 const CROWD_WITHIN: Duration = Duration::from_secs(300);
 /// From the last attempt to the end of the sale, for buyers in the shop.
@@ -289,6 +291,11 @@ impl ShowSeller {
         path: Arc<str>,
         buyers: Vec<Buyer>,
     ) -> CrowdPlan {
+        let (answer_within, begins_within) = match (crowd.kind, crowd.arrive_within) {
+            (CrowdKind::Slow, Some(within)) => (ANSWER_WITHIN, within + Duration::from_secs(1)),
+            (CrowdKind::Failover, _) => (ANSWER_WITHIN_OF_TWO, NO_MORE_AFTER),
+            _ => (ANSWER_WITHIN, NO_MORE_AFTER),
+        };
         CrowdPlan {
             nodes,
             path,
@@ -296,9 +303,9 @@ impl ShowSeller {
             attempts: crowd.attempts,
             max_connections: self.sender.max_connections,
             seed: crowd.seed,
-            answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
+            answer_timeout_ms: answer_within.as_millis() as u64,
             total_timeout_ms: CROWD_WITHIN.as_millis() as u64,
-            for_ms: Some(crowd.arrive_within.unwrap_or(NO_MORE_AFTER).as_millis() as u64 + 1_000),
+            for_ms: Some(begins_within.as_millis() as u64),
             arrive_within_ms: crowd.arrive_within.map(|within| within.as_millis() as u64),
             tells_buyers: true,
         }
