@@ -14,11 +14,14 @@ const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
 const figure = figures.show;
 
 let vouchers = [];
+// What each sale is called that was read: a list may be older than a sale.
+const titles = new Map();
 const CHOSEN = "board-voucher";
 // The sale that is watched: the one that the address names, else the one before a reload.
 let chosen = idOf(new URLSearchParams(location.search).get("voucher")) ?? idOf(tabStorage.get(CHOSEN));
 let turn = 0;
-// Sales that were seen before they were sold out, and not audited since.
+// Sales that were seen before they were sold out, and not audited since: they are audited by themselves, and so is one that
+// is sold out and was never audited here.
 const unaudited = new Set();
 // Sales that were sold out at the last reading.
 const soldOut = new Set();
@@ -87,6 +90,7 @@ async function textOf(path) {
 
 export function showSale(voucher) {
   for (const listener of saleListeners) listener(voucher);
+  titles.set(voucher.id, voucher.title);
   const { status, stock, initial_stock: initial } = voucher;
   const at = { upcoming: voucher.begin_time, on_sale: voucher.end_time, ended: voucher.end_time }[status];
   const state = byId("sale-state");
@@ -103,7 +107,8 @@ export function showSale(voucher) {
     unaudited.add(voucher.id);
   } else {
     soldOut.add(voucher.id);
-    if (unaudited.has(voucher.id) && performance.now() >= auditFrom) audit();
+    const isNew = unaudited.has(voucher.id) || !audits.has(voucher.id);
+    if (isNew && performance.now() >= auditFrom) audit();
   }
 }
 
@@ -118,9 +123,14 @@ async function readVouchers() {
 
 function showVouchers() {
   const select = byId("voucher");
-  const options = vouchers.map(({ id, title }) => [id, `${isolated(title)} (${id})`]);
-  if (chosen && !options.some(([id]) => id === chosen)) options.unshift([chosen, chosen]);
-  if (options.length === 0) options.push(["", texts.no_sale]);
+  for (const { id, title } of vouchers) titles.set(id, title);
+  const named = (id) => [id, titles.has(id) ? `${isolated(titles.get(id))} (${id})` : id];
+  const options = vouchers.map(({ id }) => named(id));
+  if (chosen && !options.some(([id]) => id === chosen)) options.unshift(named(chosen));
+  if (options.length === 0) {
+    options.push(["", texts.no_sale]);
+    byId("new-sale").open = true;
+  }
   const shown = Array.from(select.options, (option) => [option.value, option.text]);
   // A list that somebody has open is left alone.
   if (JSON.stringify(shown) !== JSON.stringify(options)) {

@@ -53,20 +53,29 @@ async function create(sale) {
 function watch(voucher, words) {
   lost = null;
   board.watchNew(voucher);
+  // The next sale is another one.
+  if (words === texts.created) FORM.reset();
   return words;
+}
+
+// Whatever leaves the form as it is is no success.
+function show(words) {
+  const state = byId("sale-form-state");
+  state.textContent = words;
+  state.classList.toggle("broken", ![texts.creating, texts.created, texts.created_before].includes(words));
 }
 
 FORM.addEventListener("submit", async (event) => {
   event.preventDefault();
-  const [button, state] = [FORM.querySelector("[type=submit]"), byId("sale-form-state")];
+  const button = FORM.querySelector("[type=submit]");
   if (button.disabled) return;
-  state.textContent = "";
+  show("");
   const sale = form.newSale();
   if (!sale) return;
   button.disabled = true;
-  state.textContent = texts.creating;
+  show(texts.creating);
   try {
-    state.textContent = await create(sale);
+    show(await create(sale));
   } finally {
     button.disabled = false;
   }

@@ -3,7 +3,7 @@
 import * as board from "./board.js";
 import * as form from "./board_form.js";
 import * as login from "./board_login.js";
-import { byId, texts } from "./page.js";
+import { byId, fill, texts } from "./page.js";
 
 const details = byId("edit-sale");
 const pause = byId("pause");
@@ -47,6 +47,11 @@ byId("edit-form").addEventListener("submit", async (event) => {
   button.disabled = false;
   // Another sale was chosen meanwhile: the form is that one's.
   if (of !== voucher?.id) return;
+  if (changed?.body?.code === "stock_is_sold") {
+    const sold = voucher.initial_stock - voucher.stock;
+    return form.show(["edit-stock"], [["edit-stock", fill(texts.stock_is_sold, { sold })]]);
+  }
+  state.classList.toggle("broken", Boolean(changed) && !changed.ok);
   state.textContent = !changed ? texts.nothing_changed : changed.ok ? texts.saved : login.refusal(changed);
   if (changed?.ok) before = form.fillEdited(changed.body);
 });

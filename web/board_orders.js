@@ -27,6 +27,8 @@ let last = null;
 // Of several questions under way the answer to the last counts.
 let asked = 0;
 let turns = 0;
+// The order whose state was said last: where it goes on, that is said, too.
+let told = null;
 
 function path() {
   const query = new URLSearchParams();
@@ -52,7 +54,10 @@ async function load() {
 function show(orders) {
   last = orders.at(-1)?.order_id ?? null;
   const before = new Map([...rows.children].map((row) => [row.dataset.shows, row]));
-  const empty = element("tr", {}, element("td", { colSpan: 6 }, texts.no_orders));
+  const none = byId("order-status").value ? texts.none_in_state : texts.no_orders;
+  const empty = element("tr", {}, element("td", { colSpan: 6 }, none));
+  const going = orders.find((order) => order.order_id === told?.order_id && order.voucher_id === told.voucher_id);
+  if (going && going.status !== told.status) tell(going);
   const now = orders.map((order) => before.get(JSON.stringify(order)) ?? row(order));
   if (now.length === 0) now.push(empty);
   for (const row of [...rows.children]) if (!now.includes(row)) row.remove();
@@ -82,6 +87,11 @@ function row(order) {
   );
 }
 
+function tell(order) {
+  told = order;
+  say(fill(texts.order_is_now, { order: order.order_id, state: texts[`order_${stateOf(order)}`] }));
+}
+
 function isSure(order, action) {
   const { order_id: id, phone, user_id: user, amount } = order;
   const values = { order: id, buyer: phone ?? user, amount: money(amount) };
@@ -102,7 +112,8 @@ async function act(button, order, action, step) {
   // Orders of two vouchers may have one id.
   const done = await board.ask("POST", `/api/orders/${order.order_id}/${step}?voucher_id=${order.voucher_id}`);
   const state = texts[`order_${done.body?.status}`] ?? texts[`order_${done.body?.order_status}`];
-  if (done.ok) say(fill(texts.order_is_now, { order: order.order_id, state }));
+  told = null;
+  if (done.ok) tell({ ...order, status: done.body.status });
   else if (done.body?.code === "order_state") say(fill(texts.order_refused, { order: order.order_id, state }));
   else say(done.status === 0 ? texts.order_unknown : login.refusal(done));
   await load();
@@ -112,6 +123,7 @@ async function act(button, order, action, step) {
 
 function turnTo(pages) {
   turned = pages;
+  told = null;
   say("");
   load();
 }
@@ -160,5 +172,6 @@ board.onSale((voucher) => {
 board.alsoEverySecond(async () => {
   turns += 1;
   const isBusy = turned.length > 0 || dialog.open || rows.contains(document.activeElement);
-  if (turns % EVERY_TURNS === 1 && !isBusy) await load();
+  const isDue = turns % EVERY_TURNS === 1 || told?.status === "refunding";
+  if (isDue && !isBusy) await load();
 });

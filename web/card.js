@@ -1,6 +1,6 @@
 // A voucher: counts down, sells, and says what became of the user's order.
 
-import { clock, money, setText, shortClock } from "./format.js";
+import { clock, money, setText, shortClock, stateOf } from "./format.js";
 import { serverNow } from "./live.js";
 import { ask, doubt, isLive, learn, orderOf } from "./my_orders.js";
 import { OrderActions } from "./order_actions.js";
@@ -166,7 +166,7 @@ export class Card {
 
   sayOrder() {
     const { order_id: order, status } = this.order;
-    const text = texts[`your_${status}`] ?? texts.your_order;
+    const text = texts[`your_${stateOf(this.order)}`] ?? texts[`your_${status}`] ?? texts.your_order;
     this.say(fill(text, { order }), this.isOwned() ? "good" : "");
   }
 

@@ -27,8 +27,13 @@ export function clock(ms) {
 // The same without hours where there are none: `12:34`.
 export const shortClock = (ms) => clock(ms).replace(/^00:/, "");
 
-// Where an order stands. One that is used, and whose money went back all the same, has a state of its own here.
-export const stateOf = ({ status, charged_back_at: at }) => (at ? "charged_back" : status);
+// Where an order stands. One that is used, and whose money went back all the same, has a state of its own here, and so
+// has one that was cancelled because it was not paid in time.
+export function stateOf({ status, charged_back_at: backAt, cancelled_at: cancelledAt, pay_by: payBy }) {
+  if (backAt) return "charged_back";
+  const isExpired = status === "cancelled" && payBy && Date.parse(cancelledAt) >= Date.parse(payBy);
+  return isExpired ? "expired" : status;
+}
 
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;

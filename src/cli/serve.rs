@@ -174,9 +174,9 @@ pub struct ReadyServer {
     /// Where it listens.
     pub address: SocketAddr,
     pub limits: ServerLimits,
+    pub stores: Stores,
     drain_delay: Duration,
     listener: TcpListener,
-    stores: Stores,
     http: &'static Runtime,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Whether it was said where it listens.

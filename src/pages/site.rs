@@ -8,7 +8,7 @@ pub type NavigationEntry = (&'static str, [&'static str; 2]);
 
 /// Where the shop of a server is.
 const SHOP: &str = "/";
-const NAVIGATION: &[NavigationEntry] = &[(SHOP, ["Sales", "抢购"]), ("/board", ["Board", "看板"])];
+const NAVIGATION: &[NavigationEntry] = &[(SHOP, ["Shop", "商城"]), ("/board", ["Board", "看板"])];
 
 /// What the pages of one server share.
 #[derive(Debug)]

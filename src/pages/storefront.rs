@@ -72,7 +72,7 @@ fn content(texts: &Texts) -> Markup {
                 p.empty { (texts["log_in_for_orders"]) }
                 p.more { button.quiet #orders-log-in type="button" { (texts["log_in"]) } }
             }
-            p.empty #no-orders hidden { (texts["no_orders"]) }
+            p.empty #no-orders hidden { (texts["no_orders"]) " " a href="#all" { (texts["to_vouchers"]) } }
             p.message #orders-notice role="status" data-kind="bad" {}
             ul.orders #order-list {}
             p.more { button.quiet #more-orders type="button" hidden { (texts["more"]) } }

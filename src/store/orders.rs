@@ -96,12 +96,33 @@ pub async fn find_of_voucher(
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
-/// The live orders of `voucher`.
-pub async fn count_live(pool: &PgPool, voucher: VoucherId) -> Result<i64, StoreError> {
+/// Which of the live orders of `voucher`, by their numbers, the one of `user` is, from 1; 0: there is none.
+pub async fn place_of(pool: &PgPool, voucher: VoucherId, user: UserId) -> Result<i64, StoreError> {
     let query = sqlx::query_scalar(
-        "select count(*) from orders where voucher_id = $1 and id > 0 and status in (1, 2, 3, 5)",
+        "select count(*) from orders
+         where voucher_id = $1 and id > 0 and status in (1, 2, 3, 5) and id <= (
+           select max(id) from orders
+           where voucher_id = $1 and user_id = $2 and id > 0 and status in (1, 2, 3, 5))",
     )
-    .bind(voucher.get());
+    .bind(voucher.get())
+    .bind(user.get());
+    in_time(pool, async |connection| query.fetch_one(connection).await).await
+}
+
+/// The live orders of `voucher` whose buyers are none of these users, from the first to the last.
+pub async fn count_beside(
+    pool: &PgPool,
+    voucher: VoucherId,
+    (first, last): (UserId, UserId),
+) -> Result<i64, StoreError> {
+    let query = sqlx::query_scalar(
+        "select count(*) from orders
+         where voucher_id = $1 and id > 0 and status in (1, 2, 3, 5)
+           and user_id not between $2 and $3",
+    )
+    .bind(voucher.get())
+    .bind(first.get())
+    .bind(last.get());
     in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 

@@ -82,6 +82,8 @@ async fn an_operator_refunds_redeems_and_cancels() {
     let refunds = GatewayWork::new(database, purchases, gateway);
     assert_eq!(refunds.step().await.unwrap(), (1, 1));
     until_state(&browser, &orders[0], "Refunded").await;
+    // What was said of it goes on with it.
+    browser.until_text("#orders-state", &format!("Order {}: Refunded", orders[0])).await;
 
     act(&browser, &orders[1], "Redeem").await;
     until_state(&browser, &orders[1], "Redeemed").await;

@@ -125,7 +125,9 @@ async fn a_sale_is_made_once_however_often_its_button_is_pressed_and_if_the_answ
     let titles = "[...document.querySelectorAll('#voucher option')].filter(one => one.text.includes('Lunch')).length";
     browser.until(&format!("{titles} === 1")).await;
     assert_eq!(count().await, 3);
-    // The same once more, on purpose, is another one.
+    // The form is empty: the same once more, on purpose, is another one.
+    browser.until("document.querySelector('#title').value === ''").await;
+    browser.fill("#title", "Lunch").await;
     browser.click("#sale-form [type=submit]").await;
     eventually("there is one more sale", async || count().await == 4).await;
     browser.close().await;
@@ -219,7 +221,7 @@ async fn a_sale_is_changed_where_its_form_was_changed_and_nowhere_else() {
     browser.until_text("#edit-state", "Nothing was changed").await;
     browser.fill("#edit-stock", "0").await;
     browser.click("#save-sale").await;
-    browser.until_text("#edit-state", "More are sold than there would be").await;
+    browser.until_text("#edit-stock-error", "Sold already: 1. There cannot be fewer.").await;
     browser.fill("#edit-stock", "50").await;
     browser.value("(document.querySelector('#edit-end').value = '2001-01-01T00:00')").await;
     browser.click("#save-sale").await;

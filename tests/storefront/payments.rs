@@ -192,7 +192,7 @@ async fn an_order_expires_before_its_buyers_eyes() {
     let (api, _) = shop().await;
     let browser = bought(&api).await;
     time_is_over(&api.world).await;
-    browser.until_text(MESSAGE, "Your order is cancelled.").await;
+    browser.until_text(MESSAGE, "Your order is cancelled: it was not paid in time.").await;
     browser.until_text(BUY, "Buy now").await;
     browser.click(BUY).await;
     browser.until_text(MESSAGE, "Reserved for you.").await;

@@ -50,14 +50,14 @@ async fn the_page_speaks_the_language_of_its_reader_and_keeps_the_one_that_was_c
     let address = world.serve().await;
     let browser = Browser::new("zh-CN", PHONE).await;
     browser.open(&format!("http://{address}/")).await;
-    browser.until_text("h1", "限时秒杀").await;
+    browser.until_text("h1", "商城").await;
     assert_eq!(browser.value("document.documentElement.lang").await, "zh-CN");
     browser.click("#language").await;
-    browser.until_text("h1", "Flash sales").await;
+    browser.until_text("h1", "Shop").await;
     assert_eq!(browser.value("document.documentElement.lang").await, "en");
     // The choice is kept, also for an address that says nothing of it.
     browser.open(&format!("http://{address}/")).await;
-    browser.until_text("h1", "Flash sales").await;
+    browser.until_text("h1", "Shop").await;
     browser.until("location.search === '?lang=en'").await;
     browser.close().await;
 }
@@ -311,7 +311,7 @@ async fn a_title_that_looks_like_html_is_text() {
     browser.until_text(".card h2", title).await;
     browser.click(".tabs a[href='#orders']").await;
     browser.until_text("#order-list", title).await;
-    assert_eq!(browser.value("document.title").await, "Flash sales");
+    assert_eq!(browser.value("document.title").await, "Shop");
     assert_eq!(browser.value("document.querySelectorAll('main img, main script').length").await, 0);
     // Nor could a script of the page make HTML of it.
     let refused =

@@ -53,7 +53,7 @@ async fn a_shop_without_a_sale_says_so_and_shows_the_first_one_by_itself() {
     browser.open(&format!("http://{}/", api.address)).await;
     // A hidden element "reads" its text, too: that it can be seen is the point.
     browser.until_shown("#nothing-yet").await;
-    assert!(browser.text("#nothing-yet").await.starts_with("There is no sale yet"));
+    assert!(browser.text("#nothing-yet").await.starts_with("Nothing is on sale yet"));
     sale(&api.world, "Tea for one", 5, TimeDelta::hours(-1), 0).await;
     browser.until_text(".card h2", "Tea for one").await;
     assert_eq!(

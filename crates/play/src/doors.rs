@@ -15,10 +15,10 @@ pub(super) const SHOP: &str = "/shop";
 
 /// The pages of a demonstration.
 pub(super) const NAVIGATION: [NavigationEntry; 5] = [
-    ("/watch", ["Watch", "观看"]),
+    ("/watch", ["Watch a sale", "看一场抢购"]),
     (SHOP, ["Shop", "商城"]),
     ("/board", ["Board", "看板"]),
-    ("/lab", ["Break a design", "攻破设计"]),
+    ("/lab", ["Break a design", "攻破一个设计"]),
     ("/lab/course", ["Course", "教程"]),
 ];
 

@@ -8,6 +8,7 @@ use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use clap::Args;
 use program::browser::opens;
+use program::node::NodeOptions;
 use program::sibling::Sibling;
 use seckill::cli::serve::{Payments, ReadyServer, ServerOptions};
 use seckill::config::{HomeArgs, MAX_BURST, RedisSettings, SecretArgs, ServerArgs, StoreArgs};
@@ -49,6 +50,9 @@ const ASSETS: &[Asset] = &[
     web!("lab_server.js", SCRIPT),
     web!("lab.css", STYLE),
 ];
+
+/// The secret that is kept beside the private PostgreSQL.
+const OWN_SECRET: SecretArgs = SecretArgs { secret: None, secret_previous: None };
 
 /// Connections of a crowd: so few that the people who watch are answered in the middle of it. With 2,048
 /// a busy machine showed them nothing until it was over.
@@ -101,10 +105,10 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
     }
     // The crowds come from one address.
     server.connections_per_address = server.connections_per_address.max(MAX_BURST / 2);
-    let burst = server.burst as usize;
+    let (strategy, burst) = (server.strategy.as_str(), server.burst as usize);
     let options = ServerOptions {
         server,
-        secret: SecretArgs { secret: None, secret_previous: None },
+        secret: OWN_SECRET,
         stores: StoreArgs {
             database_url: None,
             redis_url: None,
@@ -132,7 +136,8 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
     let size =
         ShowSize { users: args.stage_users, slow: Duration::from_secs(args.stage_seconds.into()) };
     let app = ready.app.clone();
-    let stage = Arc::new(ShowDirector::new(app.clone(), crowd_sender(&ready, burst)?, size));
+    let stage =
+        Arc::new(ShowDirector::new(app.clone(), crowd_sender(&ready, strategy, burst)?, size));
     let routes = routes(app, Arc::clone(&stage), player, admin);
     if open && !opens(&format!("http://{}/", reachable(ready.address))) {
         tracing::warn!("no browser could be opened: open the address yourself");
@@ -144,8 +149,26 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
     ended
 }
 
-fn crowd_sender(ready: &ReadyServer, burst: usize) -> anyhow::Result<CrowdSender> {
+fn crowd_sender(
+    ready: &ReadyServer,
+    strategy: &'static str,
+    burst: usize,
+) -> anyhow::Result<CrowdSender> {
+    let stores = &ready.stores;
+    let node = NodeOptions {
+        database_url: stores.database_url.clone(),
+        redis_url: stores.redis_url.clone(),
+        key_prefix: stores.key_prefix.to_string(),
+        secret: stores.secret(&OWN_SECRET)?,
+        strategy,
+        burst,
+        connections: MAX_BURST,
+        listen: None,
+        admin_phone: None,
+        has_sandbox: true,
+    };
     Ok(CrowdSender {
+        node,
         exe: Sibling::Lab.path()?,
         address: ready.address,
         // It leaves room for the people who watch, and for purchases of others.

@@ -2,6 +2,7 @@
 
 mod api;
 mod beaten;
+mod failover;
 mod faults;
 mod shop;
 
@@ -75,7 +76,7 @@ async fn the_doors_lead_where_they_say_and_so_does_the_navigation() {
     for (door, path, title) in [
         ("#watch", "/watch", "Watch a sale"),
         ("#break", "/lab", "Break a design"),
-        ("#buy", "/shop", "Flash sales"),
+        ("#buy", "/shop", "Shop"),
     ] {
         browser.click(door).await;
         browser.until(&format!("location.pathname === '{path}'")).await;

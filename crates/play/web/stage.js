@@ -2,20 +2,22 @@
 
 import { setText } from "./format.js";
 import { keepStream } from "./live.js";
-import { api, byId, element, fill, language, texts } from "./page.js";
+import { api, byId, element, fill, language, storage, texts } from "./page.js";
 import { count, Half, onOneScale } from "./stage_half.js";
 
 const FULL_AGAIN_MS = 5_000;
 const UNDER_WAY = ["preparing", "countdown", "selling", "auditing"];
 
 const halves = ["ours", "other"].map((id) => new Half(id));
-const [start, slow, against, design, link] = ["start", "slow", "against", "design", "shop-link"].map(byId);
+const [start, slow, failover, against] = ["start", "slow", "failover", "against"].map(byId);
+const [kill, design, link] = ["kill", "design", "shop-link"].map(byId);
 let show = null; // as the server says it is
 let isConnected = false;
 let isFull = false; // there is no place to watch
 let isAsking = false;
 let isForbidden = false; // this page is not on the server's machine
 let pressed = null; // the button that began the show
+let placeOf = null; // what was asked for last: the sale, and how many bought beside the crowd
 let beginsAt = null; // by `performance.now()`
 
 function say(text) {
@@ -29,10 +31,13 @@ const isUnderWay = () => UNDER_WAY.includes(show?.phase);
 function words() {
   const { phase, crowd, halves: of } = show;
   const half = of.at(-1);
-  const values = { done: count(half.done), total: count(half.total) };
+  const isKilled = half.killed_at !== null;
+  const values = { done: count(half.done), total: count(half.total), killed: isKilled && count(half.killed_at) };
   if (phase === "preparing" && half.rung) return texts.preparing_rung;
-  if (phase === "countdown" && crowd === "slow")
-    return fill(texts.idle_slow, { users: count(half.users), stock: count(half.stock) });
+  if (phase === "preparing" && crowd === "failover") return texts.preparing_two;
+  if (phase === "countdown" && crowd !== "rush")
+    return fill(texts[`idle_${crowd}`], { users: count(half.users), stock: count(half.stock) });
+  if (phase === "selling" && isKilled) return fill(texts.selling_killed, values);
   const isCut = phase === "auditing" && half.done < half.total;
   return fill(texts[isCut ? "auditing_early" : phase] ?? "", values);
 }
@@ -60,9 +65,22 @@ function told(next) {
   beginsAt = show.begins_in_ms === null ? null : performance.now() + show.begins_in_ms;
   countDown();
   say(show.failure ? failure(show.failure) : isForbidden ? texts.forbidden : "");
+  if (of[0]?.others > 0) askPlace(of[0]);
+  kill.hidden = crowd !== "failover" || !isUnderWay() || phase === "auditing";
+  kill.disabled = isForbidden || phase !== "selling" || of[0].killed_at !== null;
   link.hidden = crowd !== "slow" || !isUnderWay() || phase === "auditing";
   if (of.length > 0) setText(link, fill(texts.slow_link, { users: count(of[0].users) }));
   renderButtons();
+}
+
+// Where the order of whoever is logged in to the shop stands.
+async function askPlace({ voucher_id: voucher, others, verdict }) {
+  const asked = [voucher, others, Boolean(verdict)].join();
+  const token = JSON.parse(storage.get("session"))?.token;
+  if (asked === placeOf || !token) return;
+  placeOf = asked;
+  const answer = await api("GET", `/api/stage/place?voucher=${voucher}`, { token });
+  if (answer.ok && asked === placeOf && answer.body.number > 0) halves[0].tellPlace(answer.body.text);
 }
 
 function awaitShow() {
@@ -72,7 +90,7 @@ function awaitShow() {
 
 function renderButtons() {
   const isBusy = isForbidden || !(isConnected || isFull) || isAsking || isUnderWay();
-  for (const button of [start, slow, against]) button.disabled = isBusy;
+  for (const button of [start, slow, failover, against]) button.disabled = isBusy;
   const isOver = show !== null && show.number > 0 && !isUnderWay();
   start.dataset.again = String(isOver);
   // What is there to stand beside.
@@ -143,6 +161,8 @@ function againstDesign() {
 
 start.addEventListener("click", () => begin(start, { crowd: "rush" }));
 slow.addEventListener("click", () => begin(slow, { crowd: "slow" }));
+failover.addEventListener("click", () => begin(failover, { crowd: "failover" }));
+kill.addEventListener("click", () => api("POST", "/api/stage/kill"));
 against.addEventListener("click", againstDesign);
 design.addEventListener("change", describe);
 describe();

@@ -1,11 +1,17 @@
 // A field of dots, one a buyer. What changes is drawn, and nothing else: a field of 20,000 is drawn whole
 // only when it begins or changes its size.
 
-const KINDS = ["waiting", "refused", "bought", "wrong"];
+const KINDS = ["waiting", "refused", "bought", "wrong", "star"];
+const STARS = KINDS.indexOf("star");
 // A batch is spread over some frames, so that a field fills and does not blink.
 const FRAMES_A_BATCH = 4;
 // Dots that are wider are round.
 const ROUND_FROM = 9;
+// The corners of a star, as shares of a dot: outer and inner ones by turns.
+const STAR = Array.from({ length: 10 }, (_, at) => {
+  const [angle, radius] = [(at * Math.PI) / 5 - Math.PI / 2, at % 2 ? 0.3 : 0.75];
+  return [0.5 + radius * Math.cos(angle), 0.5 + radius * Math.sin(angle)];
+});
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -14,6 +20,7 @@ export class Dots {
     this.canvas = canvas;
     this.context = canvas.getContext("2d");
     this.kinds = new Uint8Array(0);
+    this.stars = 0;
     this.queue = [];
     this.drawn = 0; // of the queue
     this.frame = 0;
@@ -25,8 +32,18 @@ export class Dots {
   // So many buyers, who all wait.
   begin(count) {
     this.kinds = new Uint8Array(count);
+    this.stars = 0;
     this.forget();
     this.isSettled = false;
+    this.layOut();
+  }
+
+  // So many people have bought beside the crowd: each has a place of its own behind it.
+  addStars(stars) {
+    if (this.stars === stars) return;
+    const crowd = this.kinds.length - this.stars;
+    this.stars = stars;
+    this.kinds = Uint8Array.from({ length: crowd + stars }, (_, at) => (at < crowd ? this.kinds[at] : STARS));
     this.layOut();
   }
 
@@ -101,7 +118,10 @@ export class Dots {
       for (const buyer of own) {
         const x = Math.floor((buyer % columns) * cellWidth);
         const y = Math.floor(Math.floor(buyer / columns) * cellHeight);
-        if (size < ROUND_FROM) context.rect(x, y, size, size);
+        if (kind === STARS) {
+          for (const [right, down] of STAR) context.lineTo(x + right * size, y + down * size);
+          context.closePath();
+        } else if (size < ROUND_FROM) context.rect(x, y, size, size);
         else {
           context.moveTo(x + size, y + size / 2);
           context.arc(x + size / 2, y + size / 2, size / 2, 0, 2 * Math.PI);

@@ -23,7 +23,7 @@ export class Half {
     this.countdown = find(".count");
     this.sentence = find(".sentence");
     this.steps = find(".steps");
-    this.said = "";
+    this.said = this.words = this.place = "";
     this.dots = new Dots(find(".dots"));
     this.plot = new Plot(find(".plot"));
     this.points = [];
@@ -32,6 +32,7 @@ export class Half {
   // Before a show: what is to come.
   await({ users, stock }) {
     this.dots.begin(users);
+    this.place = "";
     this.showLeft(stock, stock);
     this.points = [];
     this.plot.draw([]);
@@ -47,8 +48,10 @@ export class Half {
     if (half.is_whole) {
       this.await(half);
       const rung = texts.rungs.find(({ id }) => id === half.rung);
-      setText(this.title, rung?.title ?? texts.ours);
+      this.name = rung?.title ?? (crowd === "failover" ? texts.ours_two : texts.ours);
     }
+    setText(this.title, half.killed_at === null ? this.name : texts.ours_killed);
+    this.dots.addStars(half.others);
     for (const kind of ["refused", "bought", "wrong"]) this.dots.set(half[kind], kind);
     this.points.push(...half.points);
     const { verdict, stock, left } = half;
@@ -66,10 +69,11 @@ export class Half {
     this.number.dataset.below = String(left < 0);
   }
 
-  // Figures keep their peaks.
+  // Figures keep their peaks. A rate is what came within a second: a tenth of one says nothing of a second.
   showFigures(verdict) {
     for (const [at, name] of ["answers", "orders"].entries()) {
-      const rates = this.points.map((point) => point[at] * POINTS_A_SECOND);
+      const within = (end) => this.points.slice(Math.max(end + 1 - POINTS_A_SECOND, 0), end + 1);
+      const rates = this.points.map((_, end) => within(end).reduce((sum, point) => sum + point[at], 0));
       const now = this.isSelling ? (rates.at(-1) ?? 0) : 0;
       const peak = rates.reduce((most, rate) => Math.max(most, rate), 0);
       const place = this.node.querySelector(`[data-figure=${name}]`);
@@ -85,13 +89,24 @@ export class Half {
     if (verdict) this.node.dataset.holds = String(verdict.holds);
     else delete this.node.dataset.holds;
     this.said = verdict ? sentence(verdict, this.half, this.crowd) : "";
-    setText(this.sentence, this.said || words);
+    this.words = words;
+    this.say();
     // Into the game, with the steps that break the design.
     const rung = texts.rungs.find(({ id }) => id === this.half?.rung);
     this.steps.hidden = !verdict || !rung;
     if (!verdict || !rung) return;
     this.steps.href = rung.play;
     setText(this.steps, verdict.holds ? texts.steps_hidden : texts.steps);
+  }
+
+  say() {
+    setText(this.sentence, [this.said || this.words, this.place].filter(Boolean).join(" "));
+  }
+
+  // The buyer at this page is one of the stars.
+  tellPlace(text) {
+    this.place = `★ ${text}`;
+    this.say();
   }
 
   // Nothing more is to come.
@@ -113,18 +128,21 @@ export function onOneScale(halves) {
 }
 
 // In buyers, not in attempts: a dot is a buyer. Of a slow crowd each tries once, and people buy among them.
-function sentence(verdict, { users, rung }, crowd) {
+function sentence(verdict, { users, rung, others, killed_at: killed }, crowd) {
   const { sold, oversold, duplicates, refused, elapsed_ms: ms } = verdict;
   const buyers = sold - duplicates;
   const values = {
     buyers: count(buyers),
     sold: count(sold),
     oversold: count(oversold),
-    nothing: count(crowd === "slow" ? refused : Math.max(users - buyers, 0)),
+    nothing: count(crowd === "slow" ? refused : Math.max(users + others - buyers, 0)),
     seconds: seconds.format(ms / 1000),
   };
+  const more = [];
+  if (killed !== null) more.push(fill(texts.killed, { killed: count(killed), count: count(verdict.silent) }));
+  else if (crowd === "failover") more.push(texts.nobody_killed);
   const also = ALSO.filter((name) => verdict[name] !== 0);
-  const more = also.map((name) => fill(texts[`also_${name}`], { count: count(verdict[name]) }));
+  more.push(...also.map((name) => fill(texts[`also_${name}`], { count: count(verdict[name]) })));
   const reasons = verdict.reasons.map((reason) => reason.replace(/\.$/, "")).join("; ");
   if (reasons) more.push(fill(texts.reasons, { reasons }));
   if (rung && verdict.holds)

@@ -9,6 +9,8 @@ use clap::Parser;
 pub mod browser;
 mod environment;
 mod logs;
+#[cfg(feature = "node")]
+pub mod node;
 mod output;
 #[cfg(feature = "progress")]
 pub mod progress;

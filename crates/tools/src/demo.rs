@@ -18,10 +18,10 @@ use super::demo_share::{self, Buyers};
 use super::demo_waves::{self, Waves};
 use super::tokens;
 use super::verdict::{DemoVerdict, Terms, WaveFigures};
-use crate::node::{Node, NodeOptions};
 use load::crowd::{CrowdPlan, CrowdReport};
 use load::crowd_process;
 use load::rush::MAX_REQUESTS;
+use program::node::{Node, NodeOptions};
 use program::sibling::Sibling;
 use program::{FAILED, Interrupted, OutputFile, progress, say_beside};
 use redis_link::Redis;
@@ -217,13 +217,14 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
 
     // Everybody comes at once, which is what is shown, and nobody comes again.
     let options = NodeOptions {
-        database_url: &stores.database_url,
-        redis_url: &stores.redis_url,
-        key_prefix: stores.key_prefix.as_str(),
-        secret: &secret,
+        database_url: stores.database_url.clone(),
+        redis_url: stores.redis_url.clone(),
+        key_prefix: stores.key_prefix.to_string(),
+        secret,
         strategy: args.strategy.as_str(),
         burst: (args.users as usize * args.attempts as usize)
             .clamp(DEFAULT_BURST, MAX_BURST as usize),
+        connections: MAX_BURST,
         listen: None,
         admin_phone: address.map(|_| NOBODYS_PHONE),
         has_sandbox: args.pay.is_some(),
@@ -270,10 +271,10 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
 async fn start_nodes(
     count: u32,
     address: Option<SocketAddr>,
-    options: NodeOptions<'_>,
+    options: NodeOptions,
 ) -> anyhow::Result<Vec<Node>> {
     let start = |position| {
-        Node::start(NodeOptions { listen: address.filter(|_| position == 0), ..options })
+        Node::start(NodeOptions { listen: address.filter(|_| position == 0), ..options.clone() })
     };
     let nodes = try_join_all((0..count).map(start)).await?;
     for (position, node) in nodes.iter().enumerate() {

@@ -5,8 +5,6 @@
 //! * [`check`]: the judge for anybody's backend.
 //! * [`tokens`]: users and their tokens, for load tests.
 //! * [`ceiling`]: the limits of this machine, and how close the strategies come.
-//!
-//! [`node`] is a server process as they start it.
 
 use std::process::ExitCode;
 
@@ -25,7 +23,6 @@ pub mod demo_report;
 pub mod demo_sales;
 pub mod demo_share;
 pub mod demo_waves;
-pub mod node;
 mod process;
 pub mod tokens;
 pub mod verdict;

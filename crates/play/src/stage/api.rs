@@ -50,6 +50,7 @@ pub(crate) fn routes(state: StageState, site: &Arc<Site>) -> Router {
     let page = html::routes(site, state.stage.size());
     Router::new()
         .route("/api/stage/shows", post(create))
+        .route("/api/stage/kill", post(kill))
         .route("/api/stage/events", get(events))
         .merge(limited(state.app.clone(), places))
         .with_state(state)
@@ -78,13 +79,10 @@ async fn create(
     headers: HeaderMap,
     JsonBody(body): JsonBody<ShowBody>,
 ) -> Result<(StatusCode, Json<StartedBody>), ApiError> {
-    if !is_here(peer.as_ref().map(|Extension(peer)| peer), &headers) || !is_from_here(&headers) {
-        let detail = "a show is begun on the machine on which the server runs, from its own page";
-        return Err(ApiError::new(Code::Forbidden).detail(detail));
-    }
+    check_place(peer, &headers)?;
     let against = body.against.as_deref().map(ladder::find).transpose();
     let against = against.map_err(|error| ApiError::invalid(error.to_string()))?;
-    if body.crowd == CrowdKind::Slow && against.is_some() {
+    if body.crowd != CrowdKind::Rush && against.is_some() {
         return Err(ApiError::invalid("a design is compared under a rush"));
     }
     let title = Language::preferred(&headers)
@@ -92,6 +90,26 @@ async fn create(
     let started = stage.start(NewShow { crowd: body.crowd, against, title });
     let number = started.ok_or_else(ApiError::unavailable)?;
     Ok((StatusCode::ACCEPTED, Json(StartedBody { number })))
+}
+
+/// Kills one of the two servers that sell, with SIGKILL. Nothing where there are none.
+async fn kill(
+    State(StageState { stage, .. }): State<StageState>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+) -> Result<StatusCode, ApiError> {
+    check_place(peer, &headers)?;
+    let is_killed = stage.watchers.kill();
+    Ok(if is_killed { StatusCode::ACCEPTED } else { StatusCode::NO_CONTENT })
+}
+
+/// What happens on the stage is decided here, from its own page.
+fn check_place(peer: Option<Extension<Peer>>, headers: &HeaderMap) -> Result<(), ApiError> {
+    if is_here(peer.as_ref().map(|Extension(peer)| peer), headers) && is_from_here(headers) {
+        return Ok(());
+    }
+    let detail = "a show is begun on the machine on which the server runs, from its own page";
+    Err(ApiError::new(Code::Forbidden).detail(detail))
 }
 
 /// Whether no page of another site sends this. A browser says where a request comes from; a program says

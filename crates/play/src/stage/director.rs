@@ -25,6 +25,11 @@ const BUYERS_A_VOUCHER: u32 = 10;
 /// the countdown has time to buy.
 const SLOWER: u32 = 40;
 const SLOW_STOCK: (u32, u32) = (2, 5);
+/// The crowd that meets two servers is so much smaller than a rush, and four in five of it find a voucher: there
+/// is time to kill one. Each buyer tries at both.
+const SMALLER: u32 = 10;
+const STOCK_OF_TWO: (u32, u32) = (4, 5);
+const SERVERS: usize = 2;
 /// Before a rush begins, here and at a rung.
 const COUNTDOWN: Duration = Duration::from_secs(5);
 const COUNTDOWN_OF_RUNG: Duration = Duration::from_secs(3);
@@ -50,6 +55,7 @@ impl ShowSize {
         let stock = |users: u32| users.max(1).cast_signed();
         match kind {
             CrowdKind::Rush => ShowCrowd {
+                kind,
                 users: self.users,
                 stock: stock(self.users / BUYERS_A_VOUCHER),
                 attempts: ATTEMPTS,
@@ -60,6 +66,7 @@ impl ShowSize {
             CrowdKind::Slow => {
                 let users = (self.users / SLOWER).max(1);
                 ShowCrowd {
+                    kind,
                     users,
                     stock: stock(users * SLOW_STOCK.0 / SLOW_STOCK.1),
                     attempts: 1,
@@ -67,6 +74,18 @@ impl ShowSize {
                     // Time to log in.
                     countdown: self.slow * 2 / 3,
                     arrive_within: Some(self.slow),
+                }
+            }
+            CrowdKind::Failover => {
+                let users = (self.users / SMALLER).max(1);
+                ShowCrowd {
+                    kind,
+                    users,
+                    stock: stock(users * STOCK_OF_TWO.0 / STOCK_OF_TWO.1),
+                    attempts: SERVERS,
+                    seed,
+                    countdown: COUNTDOWN,
+                    arrive_within: Some(self.slow / 2),
                 }
             }
         }

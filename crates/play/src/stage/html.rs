@@ -130,7 +130,9 @@ fn controls(texts: &Texts, has_heading: bool) -> Markup {
                 span.again { (texts["again"]) }
             }
             button #slow.quiet type="button" disabled { (texts["slow"]) }
+            button #failover.quiet type="button" disabled { (texts["failover"]) }
             a #shop-link.primary.button href=(SHOP) target="_blank" hidden {}
+            button #kill.danger type="button" hidden { (texts["kill"]) }
         }
     }
 }
@@ -159,7 +161,7 @@ fn legend(texts: &Texts) -> Markup {
             li.caption aria-hidden="true" { (texts["dots"]) ": " }
             @for (kind, name) in [
                 ("waiting", texts["dot_waiting"]), ("bought", texts["dot_bought"]),
-                ("refused", texts["dot_refused"]), ("wrong", texts["dot_wrong"]),
+                ("star", texts["dot_star"]), ("refused", texts["dot_refused"]), ("wrong", texts["dot_wrong"]),
             ] {
                 li data-dot=(kind) { (name) }
             }

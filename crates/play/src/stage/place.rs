@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use seckill::http::auth::Session;
 use seckill::http::problem::Code;
 use seckill::http::{ApiError, App, Language};
-use seckill::model::OrderId;
+use seckill::model::VoucherId;
 use seckill::store::orders;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct PlaceQuery {
-    order: String,
+    voucher: VoucherId,
 }
 
-/// How early an order was.
+/// How early the buyer's order was.
 #[derive(Debug, Serialize)]
 pub(super) struct PlaceBody {
-    /// No more orders than these were made before it, and itself.
-    among_first: i64,
+    /// From 1, in the order of the orders' numbers; 0: the buyer has none.
+    number: i64,
     /// As many as were put on sale.
     of: i32,
     /// The same as a sentence.
@@ -35,22 +35,16 @@ pub(super) async fn find(
     query: Result<Query<PlaceQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Json<PlaceBody>, ApiError> {
-    let not_found = || ApiError::new(Code::OrderNotFound);
-    let query = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
-    let id: OrderId = query.order.parse().map_err(|_| not_found())?;
-    let pool = app.database.pool();
-    let order =
-        orders::find(pool, id.into(), Some(session.user)).await?.order().ok_or_else(not_found)?;
-    let sale = app.purchases.sale(order.voucher_id).await?.ok_or_else(not_found)?;
-    // Of all orders that are there: one with a smaller number may come later, so that a count of those below
-    // this one would promise too much.
-    let among_first = orders::count_live(pool, order.voucher_id).await?;
+    let Query(PlaceQuery { voucher }) =
+        query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
+    let not_found = || ApiError::new(Code::VoucherNotFound);
+    let sale = app.purchases.sale(voucher).await?.ok_or_else(not_found)?;
+    let number = orders::place_of(app.database.pool(), voucher, session.user).await?;
     let of = sale.voucher.initial_stock;
-    let text = match Language::preferred(&headers) {
-        Language::English if among_first == 1 => format!("You were the first of {of}."),
-        Language::Chinese if among_first == 1 => format!("您是第一位，共 {of} 张。"),
-        Language::English => format!("You were among the first {among_first} of {of}."),
-        Language::Chinese => format!("您在前 {among_first} 名之内，共 {of} 张。"),
+    let text = match (number, Language::preferred(&headers)) {
+        (0, _) => String::new(),
+        (_, Language::English) => format!("You were number {number} of {of}."),
+        (_, Language::Chinese) => format!("您是第 {number} 位，共 {of} 张。"),
     };
-    Ok(Json(PlaceBody { among_first, of, text }))
+    Ok(Json(PlaceBody { number, of, text }))
 }

@@ -1,6 +1,7 @@
 //! The two that sell in a show: this server, and a rung of the ladder.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,14 +11,15 @@ use anyhow::Context;
 use chrono::TimeDelta;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::show::{Show, ShowFailure, ShowHalf, ShowPhase};
-use super::verdict::ShowVerdict;
+use super::show::{CrowdKind, Show, ShowFailure, ShowHalf, ShowPhase};
+use super::verdict::{BESIDE_A_KILL, ShowVerdict};
 use super::watchers::Watchers;
 use ladder::Rung;
 use load::crowd::{Buyer, BuyersTold, CrowdPlan, CrowdReport};
 use load::outcome::{NO_ANSWER, NOT_SENT};
 use load::verdict::{Expectations, Verdict, judge};
 use load::{LoadError, crowd_process};
+use program::node::{Node, NodeOptions};
 use seckill::http::App;
 use seckill::http::address::reachable;
 use seckill::http::audits::AUDITED_WITHIN;
@@ -25,11 +27,13 @@ use seckill::http::tokens::LONGEST_TOKEN_LIFE;
 use seckill::model::{Clock, SaleStatus, UserId, VoucherId};
 use seckill::purchase::audit;
 use seckill::store::vouchers::{self, NewVoucher};
-use seckill::store::{StoreError, order_steps, users};
+use seckill::store::{StoreError, order_steps, orders, users};
 use seckill_lab::{RungSale, RushOptions, World, judged_books, missing};
 
 /// How long one answer may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// The same where a server may be killed: whoever met it goes on to the other one.
+const ANSWER_WITHIN_OF_TWO: Duration = Duration::from_secs(5);
 /// How long the whole crowd may take.
 const CROWD_WITHIN: Duration = Duration::from_secs(300);
 /// From the last attempt to the end of the sale, for buyers in the shop.
@@ -42,6 +46,7 @@ const STOCK_EVERY: Duration = Duration::from_millis(250);
 /// The crowd of a show: the same for both halves.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ShowCrowd {
+    pub(super) kind: CrowdKind,
     pub(super) users: u32,
     pub(super) stock: i32,
     pub(super) attempts: usize,
@@ -63,8 +68,10 @@ impl ShowCrowd {
 }
 
 /// How the crowds of shows are sent.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct CrowdSender {
+    /// Another server on the stores of this one.
+    pub(crate) node: NodeOptions,
     /// The program that sends them.
     pub(crate) exe: PathBuf,
     /// Where this server listens.
@@ -92,6 +99,14 @@ async fn make_buyers(app: &App, count: u32) -> anyhow::Result<Vec<(UserId, Strin
         Ok((user, app.tokens.mint(user, now, now + LONGEST_TOKEN_LIFE)?))
     };
     numbers.map(token).collect()
+}
+
+/// The first and the last of a crowd, whose numbers follow one another.
+fn users_of(buyers: &[(UserId, String)]) -> (UserId, UserId) {
+    let (Some((first, _)), Some((last, _))) = (buyers.first(), buyers.last()) else {
+        unreachable!("a crowd has buyers")
+    };
+    (*first, *last)
 }
 
 /// What is said of an error, which is logged.
@@ -138,23 +153,53 @@ impl ShowSeller {
     /// The sale on this server, which stands in the shop under this title.
     pub(super) async fn sell_here(&self, crowd: ShowCrowd, title: &str) -> Result<(), ShowFailure> {
         let buyers = self.buyers(crowd.users).await.map_err(failed("database"))?;
+        let mut servers = self.servers(crowd.kind).await.map_err(failed("servers"))?;
         let begins_at = Instant::now() + crowd.countdown;
         let voucher = self.put_on_sale(crowd, title).await.map_err(failed("database"))?;
         self.update(ShowPhase::Countdown, |show| {
             show.begins_at = Some(begins_at);
             show.half().voucher = Some(voucher);
         });
-        let nodes = vec![reachable(self.sender.address)];
+        let nodes = match &servers[..] {
+            [] => vec![reachable(self.sender.address)],
+            servers => servers.iter().map(|server| server.address).collect(),
+        };
         let path = format!("/api/vouchers/{voucher}/orders").into();
         let plan = self.plan(crowd, nodes, path, buyers.iter().map(Buyer::from).collect());
         let report = tokio::select! {
             report = self.send(plan, begins_at) => report.map_err(crowd_failed)?,
-            never = self.watch_stock(voucher) => match never {},
+            never = self.watch_sale(voucher, users_of(&buyers)) => match never {},
+            never = self.kill_one(&mut servers) => match never {},
         };
+        // What they began is finished before the books are read; the one that was killed has finished nothing.
+        for server in servers {
+            server.stop().await.map_err(failed("servers"))?;
+        }
         let judged = self.judge(voucher, &buyers, &report).await.map_err(failed("audit"));
         let (verdict, sold) = judged?;
         self.end_half(ShowVerdict::new(&verdict, sold, &report, crowd.total()));
         Ok(())
+    }
+
+    /// Two more servers on the stores of this one, for a crowd that meets two.
+    async fn servers(&self, kind: CrowdKind) -> anyhow::Result<Vec<Node>> {
+        if kind != CrowdKind::Failover {
+            return Ok(Vec::new());
+        }
+        let start = || Node::start(self.sender.node.clone());
+        let (one, other) = tokio::try_join!(start(), start())?;
+        Ok(vec![one, other])
+    }
+
+    /// Kills the last of the servers when somebody asks for it.
+    async fn kill_one(&self, servers: &mut Vec<Node>) -> Infallible {
+        self.watchers.killed().await;
+        if let Some(mut server) = servers.pop()
+            && let Err(error) = server.kill().await
+        {
+            tracing::warn!("a server of the show was not seen to end: {error:#}");
+        }
+        pending().await
     }
 
     /// Makes so many buyers, with their tokens.
@@ -174,12 +219,12 @@ impl ShowSeller {
         buyers: &[(UserId, String)],
         report: &CrowdReport,
     ) -> anyhow::Result<(Verdict, i64)> {
-        let (Some((first, _)), Some((last, _))) = (buyers.first(), buyers.last()) else {
-            anyhow::bail!("the crowd has no users");
-        };
         let (database, told) = (&self.app.database, report.told());
+        let is_one_killed =
+            self.watchers.look(|show| show.halves.last().is_some_and(|it| it.killed_at.is_some()));
+        let expected = if is_one_killed { BESIDE_A_KILL } else { Expectations::BESIDE_OTHERS };
         let audited = async {
-            let users = (*first, *last);
+            let users = users_of(buyers);
             let orders = audit::count_orders_of(database.pool(), voucher, users).await?;
             let yes = told.acknowledged_ids();
             let lost = audit::count_lost(database.pool(), voucher, &yes).await?;
@@ -188,8 +233,8 @@ impl ShowSeller {
         let audited: Result<_, StoreError> = audited.await;
         let (orders, lost, audit) = audited.context("the database could not be audited")?;
         let audit = audit.context("the voucher is gone from the database")?;
-        let verdict =
-            judge(&judged_books(&audit, orders, lost), &told, &Expectations::BESIDE_OTHERS);
+        self.watchers.update(|show| show.half().others = audit.orders - orders);
+        let verdict = judge(&judged_books(&audit, orders, lost), &told, &expected);
         Ok((verdict, audit.orders))
     }
 
@@ -246,6 +291,11 @@ impl ShowSeller {
         path: Arc<str>,
         buyers: Vec<Buyer>,
     ) -> CrowdPlan {
+        let (answer_within, begins_within) = match (crowd.kind, crowd.arrive_within) {
+            (CrowdKind::Slow, Some(within)) => (ANSWER_WITHIN, within + Duration::from_secs(1)),
+            (CrowdKind::Failover, _) => (ANSWER_WITHIN_OF_TWO, NO_MORE_AFTER),
+            _ => (ANSWER_WITHIN, NO_MORE_AFTER),
+        };
         CrowdPlan {
             nodes,
             path,
@@ -253,9 +303,9 @@ impl ShowSeller {
             attempts: crowd.attempts,
             max_connections: self.sender.max_connections,
             seed: crowd.seed,
-            answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
+            answer_timeout_ms: answer_within.as_millis() as u64,
             total_timeout_ms: CROWD_WITHIN.as_millis() as u64,
-            for_ms: Some(crowd.arrive_within.unwrap_or(NO_MORE_AFTER).as_millis() as u64 + 1_000),
+            for_ms: Some(begins_within.as_millis() as u64),
             arrive_within_ms: crowd.arrive_within.map(|within| within.as_millis() as u64),
             tells_buyers: true,
         }
@@ -279,24 +329,27 @@ impl ShowSeller {
         Ok(report)
     }
 
-    /// Shows what people buy beside the crowd.
-    async fn watch_stock(&self, voucher: VoucherId) -> Infallible {
+    /// Shows what people buy beside the crowd of these `users`.
+    async fn watch_sale(&self, voucher: VoucherId, users: (UserId, UserId)) -> Infallible {
+        let pool = self.app.database.pool();
         let mut tick = interval(STOCK_EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
             let Ok(Some(sale)) = self.app.purchases.sale(voucher).await else { continue };
+            let Ok(others) = orders::count_beside(pool, voucher, users).await else { continue };
             let status = sale.status_at(self.app.purchases.clock().now());
             let left = match status {
                 SaleStatus::SoldOut => 0,
                 _ => sale.voucher.stock.max(0).unsigned_abs(),
             };
-            let left = Some(u64::from(left));
-            if self
-                .watchers
-                .look(|show| show.halves.last().is_some_and(|half| half.known_left != left))
-            {
-                self.watchers.update(|show| show.half().known_left = left);
+            let seen = (Some(u64::from(left)), others);
+            let is_new = |half: &ShowHalf| (half.known_left, half.others) != seen;
+            if self.watchers.look(|show| show.halves.last().is_some_and(is_new)) {
+                self.watchers.update(|show| {
+                    let half = show.half();
+                    (half.known_left, half.others) = seen;
+                });
             }
         }
     }

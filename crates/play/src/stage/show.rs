@@ -20,6 +20,8 @@ pub(super) enum CrowdKind {
     Rush,
     /// One after another, so that a person can buy among them.
     Slow,
+    /// One after another to two servers, of which one may be killed.
+    Failover,
 }
 
 /// How far a show is.
@@ -92,6 +94,10 @@ pub(super) struct ShowHalf {
     pub(super) sold: u64,
     /// Vouchers left by what the server knows: people may buy beside the crowd.
     pub(super) known_left: Option<u64>,
+    /// Orders of people who bought beside the crowd.
+    pub(super) others: i64,
+    /// So many vouchers were left when one of two servers was killed.
+    pub(super) killed_at: Option<i64>,
     /// One a buyer.
     pub(super) dots: Vec<Dot>,
     /// Answers and yeses in each tenth of a second since the first answer.
@@ -118,6 +124,8 @@ impl ShowHalf {
             done: 0,
             sold: 0,
             known_left: None,
+            others: 0,
+            killed_at: None,
             dots: vec![Dot::Waiting; users as usize],
             points: Vec::new(),
             first_ms: None,
@@ -222,6 +230,16 @@ impl Show {
     pub(super) fn finished_rush(&self) -> Option<&ShowHalf> {
         let ours = self.halves.first()?;
         (self.crowd == CrowdKind::Rush && ours.verdict.is_some()).then_some(ours)
+    }
+
+    /// Has one of two servers killed, in the middle of their sale. Returns whether there are two.
+    pub(super) fn kill(&mut self) -> bool {
+        let is_in_the_middle =
+            self.crowd == CrowdKind::Failover && self.phase == ShowPhase::Selling;
+        if let Some(half) = self.halves.last_mut().filter(|_| is_in_the_middle) {
+            half.killed_at = half.killed_at.or(Some(half.left()));
+        }
+        is_in_the_middle
     }
 
     /// Changes the half that is under way.

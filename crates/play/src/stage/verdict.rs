@@ -1,9 +1,17 @@
 //! What came of one half of a show, the same for both.
 
 use load::crowd::CrowdReport;
-use load::outcome::{ACCEPTED, ORDERED};
-use load::verdict::{Counts, Verdict};
+use load::outcome::{
+    ACCEPTED, NO_ANSWER, NOT_SENT, ORDERED, REFUSED, SALE_ENDED, SALE_NOT_STARTED, UNAVAILABLE,
+};
+use load::verdict::{Counts, Expectations, Verdict};
 use serde::Serialize;
+
+/// People buy at the same sale, and a server was killed: who was at it, or came to it, has no answer.
+pub(super) const BESIDE_A_KILL: Expectations = Expectations {
+    also_proper: &[SALE_NOT_STARTED, SALE_ENDED, REFUSED, UNAVAILABLE, NO_ANSWER, NOT_SENT],
+    ..Expectations::BESIDE_OTHERS
+};
 
 /// The books of a sale held against what its crowd was told.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,6 +27,8 @@ pub(super) struct ShowVerdict {
     refused: u64,
     /// Attempts that were never made: the time was up.
     not_made: u64,
+    /// Attempts that met a dead server.
+    silent: u64,
     /// What the judge says is wrong, where no figure above does.
     reasons: Vec<String>,
     /// From the first attempt to the last answer.
@@ -28,19 +38,26 @@ pub(super) struct ShowVerdict {
     p99_ms: Option<f64>,
 }
 
-/// How many attempts were told no, and how many were not made.
-fn refused_and_not_made(report: &CrowdReport, total: u64, unexpected: u64) -> (u64, u64) {
+/// How many attempts were told no, how many were not made, and how many had no answer.
+fn refused_not_made_and_silent(
+    report: &CrowdReport,
+    total: u64,
+    unexpected: u64,
+) -> (u64, u64, u64) {
     let told = report.told();
     let made: u64 = told.outcomes.values().sum();
-    let yes = told.count(ORDERED) + told.count(ACCEPTED);
-    (made.saturating_sub(yes + unexpected), total.saturating_sub(made))
+    let silent = told.count(NO_ANSWER) + told.count(NOT_SENT);
+    // Silence is unexpected where no server was killed.
+    let others = told.count(ORDERED) + told.count(ACCEPTED) + unexpected.max(silent);
+    (made.saturating_sub(others), total.saturating_sub(made), silent)
 }
 
 impl ShowVerdict {
     /// Of the crowd of this `report`, which was to make `total` attempts, at a sale with so many orders.
     pub(super) fn new(verdict: &Verdict, sold: i64, report: &CrowdReport, total: u64) -> Self {
         let counts = verdict.counts();
-        let (refused, not_made) = refused_and_not_made(report, total, counts.unexpected);
+        let (refused, not_made, silent) =
+            refused_not_made_and_silent(report, total, counts.unexpected);
         // The judge's sentences go where the figures say what is wrong, or nothing is.
         let is_said = Counts { unexpected: 0, ..counts } != Counts::default();
         let reasons = if verdict.holds() || is_said { Vec::new() } else { verdict.sentences() };
@@ -50,6 +67,7 @@ impl ShowVerdict {
             counts,
             refused,
             not_made,
+            silent,
             reasons,
             elapsed_ms: report.elapsed_ms,
             p50_ms: report.latency_ms.map(|latency| latency.p50),
@@ -77,7 +95,7 @@ mod tests {
             latency_ms: None,
         };
         for (total, not_made) in [(10, 0), (12, 2)] {
-            assert_eq!(refused_and_not_made(&report, total, 3), (4, not_made));
+            assert_eq!(refused_not_made_and_silent(&report, total, 3), (4, not_made, 2));
         }
     }
 }

@@ -49,6 +49,21 @@ impl Watchers {
         self.shows.send_modify(change);
     }
 
+    /// Has one of two servers killed. Returns whether there are two that sell.
+    pub(super) fn kill(&self) -> bool {
+        let mut is_killed = false;
+        self.update(|show| is_killed = show.kill());
+        is_killed
+    }
+
+    /// Waits until somebody has one of two servers killed.
+    pub(super) async fn killed(&self) {
+        let is_killed =
+            |show: &Show| show.halves.last().is_some_and(|half| half.killed_at.is_some());
+        // The sender of the shows is here.
+        let _ = self.shows.subscribe().wait_for(is_killed).await;
+    }
+
     /// Ends all streams: the server stops.
     pub(super) fn close(&self) {
         self.closed.cancel();
@@ -138,6 +153,8 @@ struct HalfEvent {
     total: u64,
     done: u64,
     left: i64,
+    others: i64,
+    killed_at: Option<i64>,
     verdict: Option<ShowVerdict>,
     /// Buyers, by index.
     refused: Vec<u32>,
@@ -175,6 +192,8 @@ impl SeenHalf {
             total: half.total,
             done: half.done,
             left: half.left(),
+            others: half.others,
+            killed_at: half.killed_at,
             verdict: half.verdict.clone(),
             refused,
             bought,

@@ -45,6 +45,7 @@ async fn a_show_is_begun_from_this_machine_and_its_own_page_alone() {
         json!({ "crowd": "rush", "users": 7 }),
         json!({ "crowd": "rush", "against": "r99" }),
         json!({ "crowd": "slow", "against": "r01" }),
+        json!({ "crowd": "failover", "against": "r01" }),
         json!([]),
     ] {
         let (status, body) = begin(&server, &[], &wrong).await;

@@ -1,6 +1,6 @@
 //! Buying in a demonstration: what is there, and among a slow crowd.
 
-use super::{SCREEN, page, server};
+use super::{SCREEN, dots, page, server};
 use testkit::shop::private_server::PrivateServer;
 use testkit::shop::web_driver::{Browser, PHONE};
 
@@ -47,7 +47,10 @@ async fn behind_the_third_door_there_is_something_to_buy_and_to_pay() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_buys_among_a_slow_crowd_is_told_the_place() {
     let server = server(4_000, 30).await;
+    let token = server.admin().await;
+    server.voucher_called("Tea", &token, 5, 0).await;
     let buyer = page(&server, "/shop", PHONE).await;
+    buyer.until_text(".card h2", "Tea").await;
     log_in(&buyer).await;
 
     let stage = page(&server, "/watch", SCREEN).await;
@@ -58,11 +61,15 @@ async fn who_buys_among_a_slow_crowd_is_told_the_place() {
         stage.value("new URL(document.querySelector('#shop-link').href).pathname").await,
         "/shop"
     );
-    buyer.until("[...document.querySelectorAll('.buy')].some(it => it.checkVisibility() && !it.disabled)").await;
-    buyer.click(".buy").await;
+    // Nobody has to ask for the sale that is new.
+    let buy = "[...document.querySelectorAll('.card')]
+        .find(it => it.innerText.includes('On the stage'))?.querySelector('.buy')";
+    buyer.until(&format!("{buy}?.checkVisibility() && !{buy}.disabled")).await;
+    buyer.value(&format!("({buy}).click()")).await;
     buyer
-        .until("/It is yours\\. Order [0-9]+\\. You were (the first|among the first [1-9][0-9]*) of 40\\./.test(document.body.innerText)")
+        .until("/It is yours\\. Order [0-9]+\\. You were number [1-9][0-9]* of 40\\./.test(document.body.innerText)")
         .await;
+    stage.until(&format!("{} > 0", dots("ours", "star"))).await;
     // The sale has one order that is not the crowd's, and the audit counts it.
     stage
         .until_text(
@@ -71,11 +78,16 @@ async fn who_buys_among_a_slow_crowd_is_told_the_place() {
         )
         .await;
     stage.until_shown("#ours[data-holds=true]").await;
+    assert!(stage.value(&dots("ours", "star")).await.as_u64().unwrap() > 0);
+    assert!(!stage.text("#ours .sentence").await.contains('★'));
     stage.close().await;
+    // The buyer's own browser knows who it is.
+    buyer.open(&format!("http://{}/watch", server.node.address)).await;
+    buyer.until_text("#ours .sentence", "★ You were number").await;
     buyer.close().await;
 }
 
-/// The place is told to the buyer of the order alone, and it counts all orders that are there.
+/// The place is the buyer's own: it counts the orders up to that of the buyer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_place_is_the_buyers_own() {
     let server = server(20, 5).await;
@@ -83,28 +95,24 @@ async fn a_place_is_the_buyers_own() {
     let voucher = server.voucher(&token, 5, 0).await;
     let (one, other) = tokio::join!(server.login("13800138000"), server.login("13800138001"));
     let buying = format!("/api/vouchers/{voucher}/orders");
-    let mut places = Vec::new();
-    for buyer in [&one, &other] {
-        let order = server.send("POST", &buying, buyer, None).await;
-        places.push(format!("/api/stage/place?order={}", order.is(201).text_of("order_id")));
-    }
-    let ask = async |path: &str, token: &str| {
+    let ask = async |voucher: &str, token: &str| {
+        let path = format!("/api/stage/place?voucher={voucher}");
         let request = reqwest::Client::new().get(format!("http://{}{path}", server.node.address));
         let answer = request.bearer_auth(token).send().await.unwrap();
         (answer.status().as_u16(), answer.json::<serde_json::Value>().await.unwrap())
     };
-    for (path, buyer, among_first) in [(&places[0], &one, 2), (&places[1], &other, 2)] {
-        let (status, body) = ask(path, buyer).await;
-        assert_eq!(
-            (status, &body["among_first"], &body["of"]),
-            (200, &among_first.into(), &5.into())
-        );
-        assert_eq!(body["text"], format!("You were among the first {among_first} of 5."));
+    assert_eq!(ask(&voucher, &one).await.1["number"], 0);
+    for buyer in [&one, &other] {
+        server.send("POST", &buying, buyer, None).await.is(201);
     }
-    assert_eq!(ask(&places[0], &other).await.0, 404);
-    assert_eq!(ask(&places[0], "").await.0, 401);
-    for order in ["0", "-1", "x", "", "9223372036854775808"] {
-        assert_eq!(ask(&format!("/api/stage/place?order={order}"), &one).await.0, 404, "{order}");
+    for (number, buyer) in [(1, &one), (2, &other)] {
+        let (status, body) = ask(&voucher, buyer).await;
+        assert_eq!((status, &body["number"], &body["of"]), (200, &number.into(), &5.into()));
+        assert_eq!(body["text"], format!("You were number {number} of 5."));
     }
-    assert_eq!(ask("/api/stage/place", &one).await.1["code"], "invalid_request");
+    assert_eq!(ask(&voucher, "").await.0, 401);
+    assert_eq!(ask("9223372036854775807", &one).await.0, 404);
+    for wrong in ["0", "-1", "x", "", "9223372036854775808"] {
+        assert_eq!(ask(wrong, &one).await.1["code"], "invalid_request", "{wrong}");
+    }
 }

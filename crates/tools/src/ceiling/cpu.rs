@@ -4,8 +4,8 @@ use redis_link::Redis;
 use seckill::store::Database;
 
 use super::results::Readings;
-use crate::node::Node;
 use crate::process::Process;
+use program::node::Node;
 
 /// Reads the processor time of the three: the server, PostgreSQL and Redis.
 #[derive(Debug)]

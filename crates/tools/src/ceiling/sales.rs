@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use chrono::TimeDelta;
+use seckill::config::MAX_BURST;
 use seckill::model::{Clock, SystemClock, VoucherId};
 use seckill::purchase::{DEFAULT_BURST, Strategy};
 use seckill::store::vouchers::{self, NewVoucher};
@@ -16,7 +17,7 @@ use super::cpu::{cpu_each, most_memory_mb};
 use super::postgresql::settle;
 use super::programs::{GRACE, output_of};
 use super::results::Readings;
-use crate::node::{Node, NodeOptions};
+use program::node::{Node, NodeOptions};
 use report::machine::cores;
 
 /// What wrk sends.
@@ -70,12 +71,13 @@ impl Testbed {
     /// Starts a server.
     pub(super) async fn start(&self, strategy: Strategy) -> anyhow::Result<Node> {
         Node::start(NodeOptions {
-            database_url: &self.stores.database_url,
-            redis_url: &self.stores.redis_url,
-            key_prefix: self.stores.key_prefix.as_str(),
-            secret: &self.secret,
+            database_url: self.stores.database_url.clone(),
+            redis_url: self.stores.redis_url.clone(),
+            key_prefix: self.stores.key_prefix.to_string(),
+            secret: self.secret.clone(),
             strategy: strategy.as_str(),
             burst: DEFAULT_BURST,
+            connections: MAX_BURST,
             listen: None,
             admin_phone: None,
             has_sandbox: false,

@@ -9,8 +9,7 @@ use child_process::ChildProcess;
 use nix::sys::signal::Signal;
 use tokio::time::timeout;
 
-use program::sibling::Sibling;
-use seckill::config::MAX_BURST;
+use crate::sibling::Sibling;
 
 /// A node is ready within this time, or it counts as failed.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -18,25 +17,27 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a node is started with.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 #[allow(missing_debug_implementations)] // the URLs and the secret must not be printed
-pub struct NodeOptions<'a> {
+pub struct NodeOptions {
     /// PostgreSQL.
-    pub database_url: &'a str,
+    pub database_url: String,
     /// Redis.
-    pub redis_url: &'a str,
+    pub redis_url: String,
     /// What its names there begin with.
-    pub key_prefix: &'a str,
+    pub key_prefix: String,
     /// Signs and checks the tokens.
-    pub secret: &'a str,
+    pub secret: String,
     /// Name of the strategy: how it sells.
-    pub strategy: &'a str,
+    pub strategy: &'static str,
     /// The most purchases under way at once.
     pub burst: usize,
+    /// The most connections from one address, from which a whole crowd comes.
+    pub connections: u32,
     /// Where it listens; `None`: at a free port of the loopback address.
     pub listen: Option<SocketAddr>,
     /// The phone of its administrator.
-    pub admin_phone: Option<&'a str>,
+    pub admin_phone: Option<&'static str>,
     /// Whether buyers pay at its sandbox, whatever the environment says.
     pub has_sandbox: bool,
 }
@@ -54,15 +55,14 @@ impl Node {
     ///
     /// # Errors
     /// When it does not come up; the node's own words are on standard error.
-    pub async fn start(options: NodeOptions<'_>) -> anyhow::Result<Self> {
+    pub async fn start(options: NodeOptions) -> anyhow::Result<Self> {
         let mut command = Command::new(Sibling::Server.path()?);
         let listen = options.listen.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 0).into());
         command
             .args(["serve", "--listen", &listen.to_string(), "--until-stdin-closes"])
             .args(["--strategy", options.strategy])
             .args(["--burst", &options.burst.to_string()])
-            // The whole crowd comes from one address.
-            .args(["--connections-per-address", &MAX_BURST.to_string()])
+            .args(["--connections-per-address", &options.connections.to_string()])
             // No balancer has to notice that it ends.
             .args(["--drain-delay", "0s"])
             // Where these secrets came from files.
@@ -112,6 +112,15 @@ impl Node {
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
+    }
+
+    /// Kills it with SIGKILL, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When the system does not say how it ended.
+    pub async fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill().await.context("cannot wait for a node")?;
+        Ok(())
     }
 
     /// Tells the node to finish its open requests, and waits until it has ended.
