@@ -12,7 +12,7 @@ use redis_link::Redis;
 /// One request begins a window; two come near its end, three at the beginning of the next, and one when the rate has
 /// added one more.
 pub(super) async fn window_edge(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
-    scheduler.voucher(1).await?;
+    scheduler.voucher(2).await?;
     let node = scheduler.node().await?;
     buy(scheduler, node, &["A"]).await?;
     seconds_pass(scheduler, 50).await?;
@@ -25,7 +25,7 @@ pub(super) async fn window_edge(scheduler: &mut Scheduler<'_>) -> anyhow::Result
 
 /// The same user goes to a process, and to another one whose clock is a window ahead.
 pub(super) async fn clock_ahead(scheduler: &mut Scheduler<'_>) -> anyhow::Result<()> {
-    scheduler.voucher(1).await?;
+    scheduler.voucher(2).await?;
     let right = scheduler.node().await?;
     let plan = NodePlan { clock_ahead: WINDOW, ..scheduler.node_plan()? };
     let ahead = scheduler.start_node(&plan).await?;

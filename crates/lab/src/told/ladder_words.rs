@@ -67,7 +67,7 @@ words! {
         OnEveryNode => "on every node", "在每个节点上";
         PlaceInQueue => "its place in the queue", "它在队列里的位置";
         NthInWindow(nth) => "number {nth} of this minute", "这一分钟的第 {nth} 次";
-        TokensLeft(left) => "{left} tokens left", "还剩 {left} 个令牌";
+        TokensLeft(left) => "tokens left: {left}", "还剩 {left} 个令牌";
         PlaceInLine(place) => "place {place} in line", "排在第 {place} 位";
     }
 }
