@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::admissions;
 use super::scheduler::Scheduler;
 use super::told::{NotInstalled, Several, Witness, words};
 use ladder::{Answer, Invariant};
@@ -153,6 +154,8 @@ impl Books {
             Invariant::NoUndersell => self.undersold(scheduler),
             Invariant::NoLastingRefusal => self.refused(scheduler),
             Invariant::NoStuckStock => self.stuck(),
+            Invariant::WithinRate => admissions::over_the_rate(scheduler),
+            Invariant::LetInOnce => admissions::let_in_twice(scheduler),
             _ => None,
         }
     }
@@ -251,7 +254,13 @@ pub(super) fn broken_promises(scheduler: &Scheduler<'_>, books: &Books) -> Vec<B
         true => Invariant::NoBrokenPromise,
         false => Invariant::NoLostOrder,
     };
-    let of_books = [Invariant::NoOversell, Invariant::OnePerUser, Invariant::NoUndersell];
+    let of_books = [
+        Invariant::NoOversell,
+        Invariant::OnePerUser,
+        Invariant::NoUndersell,
+        Invariant::WithinRate,
+        Invariant::LetInOnce,
+    ];
     let of_books = of_books.map(|invariant| (invariant, books.broken(invariant, scheduler)));
     let lost = lost(scheduler, std::slice::from_ref(books));
     let lost = (promise, lost.map(|(buyer, _)| Witness::NoSuchOrder { buyer }));

@@ -7,7 +7,7 @@
 //! - One replay: `cell`, a cell of a matrix; `replay`, what happens to a rung in it; `scheduler`, actors which go on
 //!   only when the schedule says so; `steps`, how they go on; `consumers`, which write later what was sold before;
 //!   `payments`, of orders that have to be paid; `looks`, what the servers say of transactions and leases;
-//!   `timeline`, what happened, and `told`, its words; `judge`, what came of it.
+//!   `timeline`, what happened, and `told`, its words; `judge`, what came of it, and `admissions`, who was let in too often.
 //! - Where it happens: `world`, the servers and scratch databases; `lock_servers`, those of a rung's lock;
 //!   `node_process` and `node`, the two sides of a process that sells;
 //!   the crate `faults`, servers to kill, pause and cut off.
@@ -21,6 +21,7 @@
 // takes the compiler deeper than its default of 128.
 #![recursion_limit = "256"]
 
+mod admissions;
 mod cell;
 pub mod cli;
 mod consumers;

@@ -5,7 +5,7 @@ use anyhow::Context;
 use super::told::LockServer;
 use super::world::World;
 use faults::{FaultError, Proxy, RedisNode, ZooKeeperNode};
-use ladder::{Capability, LockKind, Rung};
+use ladder::{LockKind, Rung};
 
 /// The lock's servers: the world's Redis for one, fresh ones for several.
 #[derive(Default)]
@@ -25,7 +25,7 @@ impl LockServers {
     /// Those of `rung`, where nothing happens to them.
     pub(super) async fn start(world: &World, rung: &Rung) -> Result<Self, FaultError> {
         match rung.lock {
-            LockKind::NoLock if rung.can(Capability::Cache) => {
+            LockKind::NoLock if rung.asks_redis_first() => {
                 Ok(Self { redis_urls: vec![world.redis_url().to_owned()], ..Self::default() })
             }
             LockKind::Redis(1) | LockKind::Stream => {
@@ -57,7 +57,7 @@ impl LockServers {
         rung: &Rung,
     ) -> Result<(), FaultError> {
         match rung.lock {
-            LockKind::NoLock if rung.can(Capability::Cache) => {
+            LockKind::NoLock if rung.asks_redis_first() => {
                 *self = Self::fresh(world, 1).await?;
             }
             LockKind::Redis(_) | LockKind::Stream if self.nodes.is_empty() => {

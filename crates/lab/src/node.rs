@@ -31,14 +31,14 @@ pub async fn run() -> anyhow::Result<()> {
     let plan = lines.next_line().await?.context("no plan on standard input")?;
     let plan: NodePlan = serde_json::from_str(&plan).context("the plan cannot be read")?;
     let rung = ladder::find(&plan.rung)?;
-    let NodePlan { database_url, redis_urls, zookeeper, key_prefix, .. } = plan;
+    let NodePlan { database_url, redis_urls, zookeeper, key_prefix, clock_ahead, .. } = plan;
     let resources = Resources::open(&database_url, &redis_urls, zookeeper, &key_prefix)?;
     if plan.http {
         let ended = async move { while lines.next_line().await.is_ok_and(|it| it.is_some()) {} };
         let ready = |address: SocketAddr| say(&NodeReport::Ready(Some(address.to_string())));
         return super::serve::node(rung, resources, ready, ended).await;
     }
-    let resources = Resources { queue: FEW_PLACES, ..resources };
+    let resources = Resources { queue: FEW_PLACES, clock_ahead, ..resources };
     let design: Arc<dyn Design> = (rung.build)(resources).await?.into();
     if plan.consumer {
         design.start_consumer().await?;

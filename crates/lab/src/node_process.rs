@@ -38,6 +38,8 @@ pub(super) struct NodePlan {
     pub(super) http: bool,
     /// Make ready its consumer, where the rung has one.
     pub(super) consumer: bool,
+    /// How far its clock is ahead.
+    pub(super) clock_ahead: Duration,
 }
 
 impl NodePlan {
@@ -56,6 +58,7 @@ impl NodePlan {
             key_prefix,
             http: false,
             consumer: true,
+            clock_ahead: Duration::ZERO,
         }
     }
 }

@@ -13,6 +13,7 @@ mod owners;
 mod payments;
 mod production;
 mod queues;
+mod rates;
 mod redis_losses;
 mod retries;
 mod schedules;
@@ -103,6 +104,8 @@ async fn take_steps(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow
         Scenario::Amnesia => servers::amnesia(scheduler).await,
         Scenario::ClockJump => servers::clock_jump(scheduler).await,
         Scenario::AnswerLost => retries::answer_lost(scheduler).await,
+        Scenario::WindowEdge => rates::window_edge(scheduler).await,
+        Scenario::ClockAhead => rates::clock_ahead(scheduler).await,
         Scenario::LatePayment => payments::late_payment(scheduler).await,
         Scenario::UnknownOrder => payments::unknown_order(scheduler).await,
         cached if OF_CACHES.contains(&cached) => caches::play(cached, scheduler).await,
@@ -129,6 +132,12 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     }
     if scenario == Scenario::AnswerLost {
         return unless(rung.can(Capability::Retried), "has clients that send nothing again");
+    }
+    if [Scenario::WindowEdge, Scenario::ClockAhead].contains(&scenario) {
+        return unless(rung.can(Capability::Rate), "counts nobody's requests");
+    }
+    if [Scenario::TokenTwice, Scenario::DiesLetIn].contains(&scenario) {
+        return unless(rung.can(Capability::Token), "gives nobody an admission token");
     }
     if [Scenario::DatabaseFailover, Scenario::SynchronousFailover].contains(&scenario) {
         return unless(
@@ -188,7 +197,7 @@ fn no_lock_server(rung: &Rung) -> Option<&'static str> {
     match rung.lock {
         LockKind::Redis(_) | LockKind::ZooKeeper | LockKind::Stream => None,
         // Its Redis is asked before the database.
-        LockKind::NoLock if rung.can(Capability::Cache) => None,
+        LockKind::NoLock if rung.asks_redis_first() => None,
         LockKind::NoLock | LockKind::Mutex => Some("has no lock server"),
         LockKind::Database => Some("has no lock server but the database that it sells from"),
     }

@@ -89,6 +89,8 @@ pub(super) struct ActorRecord {
     pub(super) saw_sold_out: bool,
     /// How many were on sale all the time, where it was told that none is.
     pub(super) refused_of: Option<i64>,
+    /// When it was let in, by the time that the lab has let pass.
+    pub(super) let_in: Option<Duration>,
 }
 
 impl ActorRecord {
@@ -106,6 +108,7 @@ impl ActorRecord {
             adds_stock: false,
             saw_sold_out: false,
             refused_of: None,
+            let_in: None,
         }
     }
 
@@ -162,6 +165,8 @@ pub(super) struct Scheduler<'a> {
     pub(super) actors: Vec<ActorRecord>,
     /// What the payment gateway has taken.
     pub(super) money: Vec<TakenMoney>,
+    /// How much time the lab has let pass.
+    pub(super) passed: Duration,
     pub(super) log: Log,
 }
 
@@ -197,6 +202,7 @@ impl<'a> Scheduler<'a> {
             nodes: Vec::new(),
             actors: Vec::new(),
             money: Vec::new(),
+            passed: Duration::ZERO,
             log: Log::default(),
         })
     }
@@ -378,6 +384,7 @@ impl<'a> Scheduler<'a> {
         self.vouchers.clear();
         self.actors.clear();
         self.money.clear();
+        self.passed = Duration::ZERO;
         self.log = Log::default();
     }
 

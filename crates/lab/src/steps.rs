@@ -109,6 +109,9 @@ impl Scheduler<'_> {
             match &act {
                 Act::At(at, detail) => {
                     self.actors[actor.0].state = ActorState::Held;
+                    if *at == Point::LetIn {
+                        self.actors[actor.0].let_in = Some(self.passed);
+                    }
                     let detail = match *detail {
                         Detail::Number(id) if at.names_an_order() => {
                             Detail::Number(self.log.nth_order(id) as i64)

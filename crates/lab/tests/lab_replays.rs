@@ -102,6 +102,11 @@ rungs! {
     r26e_versioned_fill
     r27a_retry
     r27b_request_key
+    r28a_fixed_window
+    r28b_token_bucket
+    r28c_redis_time
+    r29a_admission_token
+    r29b_spent_token
 }
 
 /// A row of the registry that says something else than what the code of `built` does.

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::course::page::{Page, read, repository};
 
 /// Names of other programs, and a column of an example.
-const FOREIGN: [&str; 10] = [
+const FOREIGN: [&str; 11] = [
     "innodb_deadlock_detect",
     "innodb_lock_wait_timeout",
     "innodb_rollback_on_timeout",
@@ -16,6 +16,7 @@ const FOREIGN: [&str; 10] = [
     "non_idempotent",
     "pg_try_advisory_xact_lock",
     "proxy_next_upstream",
+    "replicate_commands",
     "sale_id",
     "table_tuple_lock",
 ];

@@ -20,6 +20,8 @@ pub enum Answer {
     Accepted,
     /// It was accepted, and could not be carried out.
     GivenUp,
+    /// Not let in: too many requests, or a token that is spent. It says nothing of the stock.
+    Refused,
 }
 
 impl Answer {
@@ -32,6 +34,7 @@ impl Answer {
             Self::InProgress => "order_in_progress",
             Self::Accepted => "accepted",
             Self::GivenUp => "order_failed",
+            Self::Refused => "refused",
         }
     }
 }

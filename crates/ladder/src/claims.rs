@@ -83,6 +83,8 @@ named! {
         NoStuckStock = "no_stuck_stock",
         NoLostPayment = "no_lost_payment",
         SameAnswer = "same_answer",
+        WithinRate = "within_rate",
+        LetInOnce = "let_in_once",
     }
 }
 
@@ -158,6 +160,10 @@ scenarios! {
     AnswerLost = "answer_lost", SameAnswer;
     DatabaseFailover = "database_failover", NoLostOrder;
     SynchronousFailover = "synchronous_failover", NoLostOrder;
+    WindowEdge = "window_edge", WithinRate;
+    ClockAhead = "clock_ahead", WithinRate;
+    TokenTwice = "token_twice", LetInOnce;
+    DiesLetIn = "dies_let_in", NoLockout;
 }
 
 static PROMISES: TextFile = TextFile::new(include_str!("promises.toml"));

@@ -64,6 +64,13 @@ pub enum Detail {
     OnEveryNode,
     /// It leaves the queue.
     PlaceInQueue,
+
+    /// It is so many-th of its user in this window.
+    NthInWindow(i64),
+    /// So many whole tokens are left in the bucket.
+    TokensLeft(i64),
+    /// Its user has this place in line.
+    PlaceInLine(i64),
 }
 
 impl From<i32> for Detail {

@@ -62,6 +62,11 @@ mod r26d_write_then_delete;
 mod r26e_versioned_fill;
 mod r27a_retry;
 mod r27b_request_key;
+mod r28a_fixed_window;
+mod r28b_token_bucket;
+mod r28c_redis_time;
+mod r29a_admission_token;
+mod r29b_spent_token;
 mod resources;
 mod rung;
 mod user_mutexes;
@@ -75,6 +80,7 @@ pub use pages::{Lesson, lessons, parts};
 pub use purchase::{Director, Point, PointStore, Purchase, RungError};
 pub use queue_keys::QueueKeys;
 pub use r18b_stock_segments::SEGMENTS;
+pub use r28a_fixed_window::{LIMIT, WINDOW};
 pub use resources::Resources;
 pub use rung::{Build, Capability, Design, LeaseKind, LockKind, Rung, Tables};
 pub use work::{PaymentNotice, Work, WorkTurn};
@@ -155,6 +161,11 @@ rungs! {
     r26e_versioned_fill: NoLock, NoLease, can [Cache, DeleteAgain], Guarded, keeps [NoOversell, OnePerUser, NoLastingRefusal], breaks [UntoldCache, NodeDown];
     r27a_retry: NoLock, NoLease, can [Retried], Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [AnswerLost];
     r27b_request_key: NoLock, NoLease, can [Retried], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, SameAnswer], breaks [];
+    r28a_fixed_window: NoLock, NoLease, can [Rate], Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [WindowEdge, NodeDown];
+    r28b_token_bucket: NoLock, NoLease, can [Rate], Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [ClockAhead, NodeDown];
+    r28c_redis_time: NoLock, NoLease, can [Rate], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, WithinRate], breaks [NodeDown];
+    r29a_admission_token: NoLock, NoLease, can [Token], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout], breaks [TokenTwice, NodeDown];
+    r29b_spent_token: NoLock, NoLease, can [Token], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, LetInOnce], breaks [DiesLetIn, NodeDown];
 }
 
 /// The rung with this id, or the only one whose id begins so.

@@ -124,6 +124,8 @@ named! {
         CacheDeleted = "cache_deleted",
         /// It has added stock, and has yet to delete the cached entry (again).
         StockAdded = "stock_added",
+        /// It is let in, and has not asked the database yet.
+        LetIn = "let_in",
     }
 }
 
@@ -174,7 +176,7 @@ impl Point {
             Self::KeySet | Self::Locked | Self::Missed | Self::LastCheck | Self::Releasing => {
                 Some(PointStore::Lock)
             }
-            Self::TakenInRedis => Some(PointStore::Redis),
+            Self::TakenInRedis | Self::LetIn => Some(PointStore::Redis),
             Self::EntryRead | Self::Acknowledging | Self::Published => Some(PointStore::Queue),
             _ => None,
         }

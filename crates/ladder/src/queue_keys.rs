@@ -1,4 +1,4 @@
-//! The names of what the asynchronous rungs and the caches keep in Redis.
+//! The names of what the asynchronous rungs, the caches and the limits keep in Redis.
 
 use std::fmt::Display;
 
@@ -31,6 +31,21 @@ impl QueueKeys {
     /// That a voucher is sold out.
     pub fn sold_out(&self, voucher: impl Display) -> String {
         format!("{}seckill:sold_out:{voucher}", self.prefix)
+    }
+
+    /// How often a user has asked of late.
+    pub fn rate(&self, user: impl Display) -> String {
+        format!("{}seckill:rate:{user}", self.prefix)
+    }
+
+    /// The users who stand in line for a voucher, by their places.
+    pub(super) fn line(&self, voucher: impl Display) -> String {
+        format!("{}seckill:line:{voucher}", self.prefix)
+    }
+
+    /// The users whose admission token for a voucher is spent.
+    pub(super) fn spent(&self, voucher: impl Display) -> String {
+        format!("{}seckill:spent:{voucher}", self.prefix)
     }
 
     /// The users who have bought a voucher.

@@ -4,8 +4,8 @@
 //! wherever it comes.
 //! *Breaks when* nothing breaks it. A refusal is not remembered, and not promised: who was told "sold out" and sends
 //! it again may get what has come back since. Keys have to be forgotten some day, later than the last retry.
-//! *Next.* There is none. Production answers "already bought" with the order's number, which says the same
-//! to a client that buys one.
+//! *Next.* Nothing mends it. Production answers "already bought" with the order's number, which says the same
+//! to a client that buys one. How often somebody may ask is another matter (r28a).
 
 use async_trait::async_trait;
 use sqlx::PgPool;

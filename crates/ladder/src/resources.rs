@@ -33,6 +33,8 @@ pub struct Resources {
     pub queue_keys: QueueKeys,
     /// Places in a queue between answer and database, where a rung's queue is bounded.
     pub queue: usize,
+    /// How far the clock of this process is ahead of the others.
+    pub clock_ahead: Duration,
 }
 
 impl Resources {
@@ -63,6 +65,7 @@ impl Resources {
             keys: Keys::with_prefix(key_prefix),
             queue_keys: QueueKeys::with_prefix(key_prefix),
             queue: Self::QUEUE,
+            clock_ahead: Duration::ZERO,
         })
     }
 

@@ -141,6 +141,10 @@ pub enum Capability {
     Standby,
     /// Its orders have to be paid within a time: it is told of payments, and ends what was not paid.
     Expire,
+    /// A Redis counts the requests of each user, and lets in so many in a time.
+    Rate,
+    /// A Redis gives each user a place in line, and with it one admission token.
+    Token,
 }
 
 /// Whether the database would catch what the rung lets through.
@@ -205,6 +209,11 @@ impl Rung {
             LockKind::ZooKeeper => 1,
             LockKind::NoLock | LockKind::Database | LockKind::Mutex | LockKind::Stream => 0,
         }
+    }
+
+    /// Whether a Redis is asked before the database, though it keeps no lock.
+    pub fn asks_redis_first(&self) -> bool {
+        [Capability::Cache, Capability::Rate, Capability::Token].iter().any(|it| self.can(*it))
     }
 
     /// Whether a consumer writes, or goes on, after the buyer was answered.
@@ -314,6 +323,8 @@ mod tests {
             Capability::LockRow
             | Capability::Segments
             | Capability::Cache
+            | Capability::Rate
+            | Capability::Token
             | Capability::Retried => rung.lock == LockKind::NoLock,
             Capability::DeleteAgain => rung.can(Capability::Cache),
             Capability::Wait => {

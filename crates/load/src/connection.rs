@@ -61,8 +61,8 @@ type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 /// message between tasks is in what is measured.
 pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
-    driver: http1::Connection<TokioIo<Stream>, Full<Bytes>>,
-    ended: bool,
+    /// `None`: the connection is over.
+    driver: Option<http1::Connection<TokioIo<Stream>, Full<Bytes>>>,
     /// The longest answer that is read, in bytes.
     longest_body: usize,
 }
@@ -74,7 +74,7 @@ impl Connection {
         let stream = open_stream(node, tries, deadline).await?;
         let (sender, driver) =
             http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-        Ok(Self { sender, driver, ended: false, longest_body: MAX_BODY_BYTES })
+        Ok(Self { sender, driver: Some(driver), longest_body: MAX_BODY_BYTES })
     }
 
     /// The same, for longer answers.
@@ -86,11 +86,9 @@ impl Connection {
     /// Sends `request` and reads the whole answer. A caller that drops the future must drop the
     /// connection, too, because it may be in the middle of an answer.
     pub(super) async fn exchange(&mut self, request: WholeRequest) -> Exchange {
-        let Self { sender, driver, ended, longest_body } = self;
+        let Self { sender, driver, longest_body } = self;
         let longest_body = *longest_body;
-        if *ended {
-            return Exchange::Unsent(request.into());
-        }
+        let Some(open) = driver else { return Exchange::Unsent(request.into()) };
         let mut talk = pin!(async {
             if sender.ready().await.is_err() {
                 return Exchange::Unsent(request.into());
@@ -107,9 +105,11 @@ impl Connection {
         // request is written into it, and then the outcome is known.
         tokio::select! {
             biased;
-            _end = driver => *ended = true,
+            _end = open => {}
             exchange = &mut talk => return exchange,
         }
+        // A request that the driver has not taken is given back only when the driver is gone.
+        *driver = None;
         // A server may close the connection right behind its answer. The answer is here by then.
         talk.await
     }
@@ -188,8 +188,26 @@ mod tests {
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
+    use futures_util::poll;
+    use tokio::net::TcpListener;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_request_comes_back_that_meets_the_end_of_an_idle_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let node = TargetNode::from(listener.local_addr().unwrap());
+        let mut connection =
+            Connection::open(&node, 1, Instant::now() + CONNECT_TIMEOUT).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        let mut exchange = pin!(connection.exchange(WholeRequest::new(Full::default())));
+        // The request is with the driver, which has not looked at it.
+        assert!(poll!(exchange.as_mut()).is_pending());
+        drop(server);
+        // Whoever rests sees what the system has told meanwhile.
+        sleep_until(Instant::now() + FIRST_CONNECT_PAUSE).await;
+        assert!(matches!(exchange.await, Exchange::Unsent(_)));
+    }
 
     #[test]
     fn a_packed_answer_is_unpacked_up_to_what_is_read() {

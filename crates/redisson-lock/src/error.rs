@@ -75,7 +75,9 @@ pub enum LockError {
     FairTogether,
     /// It took so long to get everything that was needed that the first leases were over.
     /// What was got is given back. A longer lease helps, or fewer locks.
-    #[error("the leases were over before enough of them were held: take longer leases, or fewer locks")]
+    #[error(
+        "the leases were over before enough of them were held: take longer leases, or fewer locks"
+    )]
     TooLate,
     /// A RedLock was not granted by a majority because nodes failed. What the others granted
     /// is given back; at a release, it was given back where it could be.

@@ -157,6 +157,7 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
         Scenario::TwoNodes => {
             (Invariant::OnePerUser, twice && (!one_process || any_process) && fault.is_none())
         }
+        Scenario::TokenTwice => (Invariant::LetInOnce, twice && fault.is_none()),
         Scenario::OutlivedLease => (Invariant::OnePerUser, fault == Some(Step::EndLease)),
         // The end of a lease stands for it below r13a: there a stopped holder is only a slow one.
         Scenario::PausedHolder => {

@@ -20,7 +20,7 @@ use crate::told::{Event, Witness};
 use ladder::{Capability, LeaseKind, LockKind, Point, SEGMENTS, Scenario};
 
 /// `*2` wants the second voucher, and `~` has a lease that ends soon.
-const SCHEDULES: [(Scenario, &str); 15] = [
+const SCHEDULES: [(Scenario, &str); 17] = [
     (Scenario::LastOne, "stock:1 A=1@1 B=rival@1 A!looked B>looked A+B."),
     (
         Scenario::Herd,
@@ -47,6 +47,8 @@ const SCHEDULES: [(Scenario, &str); 15] = [
     (Scenario::SoldAgain, "stock:1 A=1@1 A. due A$2 A!paying T@1 T>end B=2@1 B. A+T+B."),
     (Scenario::HalfExpired, "stock:1 A=1@1 A. due T@1 T!half_done K:T E@2 B=2@2 B."),
     (Scenario::ForgottenTimer, "stock:1 A=1@1 A. K:A due E@2 B=2@2 B."),
+    (Scenario::TokenTwice, "stock:2 A=1@1 B=1@2 A!let_in B>let_in A+B."),
+    (Scenario::DiesLetIn, "stock:2 A=1@1 B=1@2 A!let_in K:A B?"),
 ];
 
 /// The schedules of rungs whose purchases go into batches and have no pause points.
@@ -65,13 +67,19 @@ pub(super) const IN_OR_AT_THE_DOOR: [Point; 2] = [Point::Missed, Point::OrdersCo
 fn points(name: &str) -> anyhow::Result<Vec<Point>> {
     Ok(match name {
         // Where the rungs have looked at the stock, or at the orders, and not written yet; or, where they do not look,
-        // have written and not committed; or, where Redis decides, have taken there.
-        "looked" => {
-            vec![Point::StockRead, Point::OrdersCounted, Point::Committing, Point::TakenInRedis]
-        }
+        // have written and not committed; or, where Redis decides, have taken there, or were let in.
+        "looked" => vec![
+            Point::StockRead,
+            Point::OrdersCounted,
+            Point::Committing,
+            Point::TakenInRedis,
+            Point::LetIn,
+        ],
         // The same of the user's orders. A rung that does not count at all runs through: a second request is sold to
         // anyway.
-        "counted" => vec![Point::OrdersCounted, Point::Committing, Point::TakenInRedis],
+        "counted" => {
+            vec![Point::OrdersCounted, Point::Committing, Point::TakenInRedis, Point::LetIn]
+        }
         // Between the two commands that take a lock; after the only one, where there is but one.
         "acquiring" => vec![Point::KeySet, Point::Locked],
         "door" => IN_OR_AT_THE_DOOR.to_vec(),
@@ -95,7 +103,12 @@ pub(super) async fn play(
     scheduler: &mut Scheduler<'_>,
     schedule: &'static str,
 ) -> anyhow::Result<()> {
-    let (mut actors, mut end) = (BTreeMap::new(), LeaseEnd::Ended);
+    let mut actors = BTreeMap::new();
+    // What is not a lock has no lease that could end.
+    let mut end = match scheduler.rung.lock {
+        LockKind::NoLock => LeaseEnd::Never,
+        _ => LeaseEnd::Ended,
+    };
     let (mut row, mut stopped) = (None, None);
     for word in schedule.split(' ') {
         let (name, sign, rest) = match word.find(['=', '!', '>', '#', ':', '?', '$', '@', '.']) {

@@ -2,6 +2,7 @@
 
 use ladder::{Capability, Invariant, LockKind, Rung};
 use load::crowd::CrowdReport;
+use load::outcome::REFUSED;
 use load::rungs::{self, WrittenLater};
 use load::verdict::{Books, CrowdVerdict, Expectations, Figures, Finding, Promise, Verdict, judge};
 
@@ -24,13 +25,16 @@ fn expectations(rung: &Rung) -> Expectations {
     let excuses_one_in = match rung.lock {
         // The database decides there, and Redis is asked later.
         _ if rung.can(Capability::Relay) => None,
-        LockKind::NoLock if rung.can(Capability::Cache) => Some(EXCUSED_OF),
+        LockKind::NoLock if rung.asks_redis_first() => Some(EXCUSED_OF),
         LockKind::NoLock | LockKind::Database | LockKind::Mutex => None,
         // One server is late now and then; of several, some server always is.
         LockKind::Redis(1) | LockKind::Stream => Some(EXCUSED_OF),
         LockKind::Redis(_) | LockKind::ZooKeeper => Some(1),
     };
-    Expectations { writes_later: rung.has_consumer(), excuses_one_in, ..Expectations::ALONE }
+    let lets_in = rung.can(Capability::Rate) || rung.can(Capability::Token);
+    let also_proper: &'static [&'static str] = if lets_in { &[REFUSED] } else { &[] };
+    let writes_later = rung.has_consumer();
+    Expectations { writes_later, excuses_one_in, also_proper, ..Expectations::ALONE }
 }
 
 /// The promise of the rung that a finding breaks. `None`: what came of the attempts cannot be judged.

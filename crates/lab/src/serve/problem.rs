@@ -1,4 +1,4 @@
-//! Answers that are no success: problems of the production API, and three that only the lab has.
+//! Answers that are no success: problems of the production API, and four that only the lab has.
 
 use axum::http::StatusCode;
 
@@ -19,6 +19,13 @@ pub(super) static ORDER_FAILED: ProblemKind = ProblemKind {
     code: "order_failed",
     english_title: "The order could not be carried out",
     chinese_title: "订单未能完成",
+};
+
+pub(super) static REFUSED: ProblemKind = ProblemKind {
+    status: StatusCode::TOO_MANY_REQUESTS,
+    code: "refused",
+    english_title: "You are not let in now",
+    chinese_title: "现在没有放行",
 };
 
 pub(super) static NO_PURCHASE: ProblemKind = ProblemKind {
@@ -43,6 +50,7 @@ pub(super) fn order_of(answer: Answer) -> Result<Option<i64>, ApiError> {
         Answer::AlreadyBought => Code::AlreadyBought.kind(),
         Answer::InProgress => Code::OrderInProgress.kind(),
         Answer::GivenUp => &ORDER_FAILED,
+        Answer::Refused => &REFUSED,
     };
     Err(ApiError::new(refusal))
 }

@@ -18,6 +18,8 @@ words! {
         Started { process: usize } => "process {process} starts", "进程 {process} 启动";
         StartedToExpire { process: usize } => "process {process} starts, and ends what it knows of", "进程 {process} 启动，取消它知道的到期订单";
         MinutePasses => "a minute passes", "过了一分钟";
+        SecondsPass { seconds: u64 } => "{seconds} s pass", "过了 {seconds} 秒";
+        ClockAhead { process: usize, seconds: u64 } => "the clock of process {process} is {seconds} s ahead", "进程 {process} 的时钟快 {seconds} 秒";
         LeaseEnds => "the lease ends", "租期到期";
         LeaseEndsAsInTime => "the lease ends, as if its time had passed", "租期到期，就像时间到了一样";
         LeaseEndsOn { redis: usize } => "the lease ends on Redis {redis}, as if its time had passed", "Redis {redis} 上的租期到期，就像时间到了一样";

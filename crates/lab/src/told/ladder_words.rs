@@ -28,6 +28,7 @@ words! {
         Settling => "is about to commit what becomes of the money: {{}}", "即将提交这笔钱的去向：{{}}";
         CacheDeleted => "has deleted the cached stock, and not written yet", "已经删掉缓存里的库存，还没写库";
         StockAdded => "has added stock, and has yet to delete the cached entry", "已经加了库存，还没删缓存";
+        LetIn => "is let in: {{}}", "被放行：{{}}";
     }
 }
 
@@ -65,6 +66,9 @@ words! {
         OneHoldSafely => "one hold, safe to send again", "减一次持有，重发也安全";
         OnEveryNode => "on every node", "在每个节点上";
         PlaceInQueue => "its place in the queue", "它在队列里的位置";
+        NthInWindow(nth) => "number {nth} of this minute", "这一分钟的第 {nth} 次";
+        TokensLeft(left) => "tokens left: {left}", "还剩 {left} 个令牌";
+        PlaceInLine(place) => "place {place} in line", "排在第 {place} 位";
     }
 }
 
@@ -110,6 +114,7 @@ impl InWords for Answer {
             Self::InProgress => "订单正在处理",
             Self::Accepted => "已受理",
             Self::GivenUp => "下单失败",
+            Self::Refused => "未放行",
         };
         format!("{chinese}（{code}）")
     }

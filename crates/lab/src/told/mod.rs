@@ -95,7 +95,7 @@ macro_rules! plain {
     };
 }
 
-plain! { i32 i64 u8 usize char &'static str String Invariant }
+plain! { i32 i64 u64 u8 usize char &'static str String Invariant }
 
 impl<T: InWords> InWords for Box<T> {
     fn in_words(&self, language: Language) -> String {

@@ -27,6 +27,8 @@ words! {
         NobodyKnows { buyer: &'static str } => "{buyer} was accepted, and nobody has heard of it", "{buyer} 已被受理，却没有人知道它的请求";
         OtherAnswer { first: Answer, second: Answer } => "the first was answered {first}, the same request again {second}", "第一次的响应是 {first}，同一个请求再发一次的响应是 {second}";
         TakenForTheSame => "another request of the user was taken for the same", "该用户的另一个请求被当成了同一个";
+        OverTheRate { user: i64, count: usize, seconds: u64 } => "user {user} was let in {count} times within {seconds} s", "用户 {user} 在 {seconds} 秒内被放行 {count} 次";
+        LetInTwice { user: i64, count: usize } => "user {user} was let in {count} times with one token", "用户 {user} 凭一个令牌被放行 {count} 次";
         NoAnswer { actor: &'static str, failure: Failure } => "{actor} came to no answer: {failure}", "{actor} 没有得到响应：{failure}";
 
         // What a lock does.
