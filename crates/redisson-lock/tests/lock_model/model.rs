@@ -84,6 +84,7 @@ pub type Seen = (i64, Vec<(String, i64)>);
 pub fn length(lease: Lease) -> Duration {
     match lease {
         Lease::Fixed(length) | Lease::Renewed(length) => length,
+        other => unreachable!("the model has no {other:?}"),
     }
 }
 
