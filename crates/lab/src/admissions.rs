@@ -1,4 +1,4 @@
-//! Who was let in, how often, and within what time.
+//! Users who were let in: how often, and within what time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

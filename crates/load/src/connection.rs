@@ -204,7 +204,7 @@ mod tests {
         // The request is with the driver, which has not looked at it.
         assert!(poll!(exchange.as_mut()).is_pending());
         drop(server);
-        // Whoever rests sees what the system has told meanwhile.
+        // The runtime hears meanwhile what the system has to tell.
         sleep_until(Instant::now() + FIRST_CONNECT_PAUSE).await;
         assert!(matches!(exchange.await, Exchange::Unsent(_)));
     }

@@ -93,7 +93,7 @@ async fn rungs_follow_each_other_with_what_they_change() {
     // A lock with its lease, which the reader ends; the lesson goes on to the break.
     browser.open(&format!("{page}?rung=r09&schedule=AA&users=1&stock=2")).await;
     until_schedule(&browser, "AA").await;
-    browser.until_text("#locks", "lock:order:1 does not say whose it is, a lease of 10 s").await;
+    browser.until_text("#locks", "lock:order:1 does not say whose it is, lease ends in 3").await;
     browser.click("#lease").await;
     browser.until_text("#timeline", "the lease ends on Redis 1").await;
     browser.until_text("#locks", "none is held").await;

@@ -5,19 +5,13 @@ import { byId, element, fill, language, texts } from "./page.js";
 
 const separator = language.startsWith("zh") ? "，" : ", ";
 
-// A longer lease is one that no player outlasts: it ends where somebody ends it.
-const STANDING_MS = 60_000;
-// The course's: one that its holder renews, and one that it does not.
-const RENEWED_S = 30;
-const LEASE_S = 10;
-
 // One moment of a session. `events` are those up to then, `step` the step that led there.
 export function showLanes(frame, events, step) {
   const rung = texts.rungs.find((one) => one.id === frame.rung);
   byId("lanes").classList.toggle("with-consumer", frame.actors.length > 2);
   for (const actor of frame.actors) showHead(actor, events);
   showRow(frame);
-  const locks = frame.locks.map((held) => lock(held, rung));
+  const locks = frame.locks.map(lock);
   byId("locks").replaceChildren(...(locks.length ? locks : [noLock(rung)]));
   showTimeline(events, step);
 }
@@ -58,7 +52,7 @@ function showRow(frame) {
   );
 }
 
-function lock(held, rung) {
+function lock(held) {
   const parts = [
     held.holder ? fill(texts.held_by, held) : texts.held_by_nobody,
     held.holds === null ? null : fill(texts.holds_times, held),
@@ -66,8 +60,6 @@ function lock(held, rung) {
   if (held.kind === "first in the queue") parts.push(texts.place_first);
   else if (held.kind === "in the queue") parts.push(texts.place);
   else if (held.ttl_ms === null) parts.push(texts.no_lease);
-  else if (held.ttl_ms > STANDING_MS)
-    parts.push(fill(texts.lease_stands, { seconds: rung.has_pause ? RENEWED_S : LEASE_S }));
   else parts.push(fill(texts.lease_left, { seconds: Math.ceil(held.ttl_ms / 1000) }));
   const of = held.holder ? `of-${held.holder.toLowerCase()}` : "of-somebody";
   const name = element("code", {}, held.key);
