@@ -113,6 +113,27 @@ async fn take_steps(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow
     }
 }
 
+/// Scenarios of rungs that can something, and what is said of the others.
+const OF_CAPABILITIES: [(&[Scenario], Capability, &str); 5] = [
+    (&[Scenario::AnswerLost], Capability::Retried, "has clients that send nothing again"),
+    (&[Scenario::WindowEdge, Scenario::ClockAhead], Capability::Rate, "counts nobody's requests"),
+    (
+        &[Scenario::TokenTwice, Scenario::DiesLetIn],
+        Capability::Token,
+        "gives nobody an admission token",
+    ),
+    (
+        &[Scenario::DatabaseFailover, Scenario::SynchronousFailover],
+        Capability::Standby,
+        "is played with a database that has no standby",
+    ),
+    (
+        &[Scenario::OtherSegment, Scenario::GivenBackTogether],
+        Capability::Segments,
+        "keeps its stock in one row",
+    ),
+];
+
 /// Why `scenario` makes no sense on `rung`: "it …"; `None` where it does.
 pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     let unless = |applies: bool, reason: &'static str| (!applies).then_some(reason);
@@ -120,6 +141,9 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     let of_stock = [Scenario::LastOne, Scenario::Herd, Scenario::DoubleClick, Scenario::TwoNodes];
     if OF_PAYMENTS.contains(&scenario) {
         return unless(rung.can(Capability::Expire), "has no orders that have to be paid");
+    }
+    if let Some((_, needed, reason)) = OF_CAPABILITIES.iter().find(|of| of.0.contains(&scenario)) {
+        return unless(rung.can(*needed), reason);
     }
     if OF_QUEUES.contains(&scenario) {
         return queues::absent(scenario, rung);
@@ -129,24 +153,6 @@ pub fn absent(scenario: Scenario, rung: &Rung) -> Option<&'static str> {
     }
     if OF_CACHES.contains(&scenario) {
         return caches::absent(scenario, rung);
-    }
-    if scenario == Scenario::AnswerLost {
-        return unless(rung.can(Capability::Retried), "has clients that send nothing again");
-    }
-    if [Scenario::WindowEdge, Scenario::ClockAhead].contains(&scenario) {
-        return unless(rung.can(Capability::Rate), "counts nobody's requests");
-    }
-    if [Scenario::TokenTwice, Scenario::DiesLetIn].contains(&scenario) {
-        return unless(rung.can(Capability::Token), "gives nobody an admission token");
-    }
-    if [Scenario::DatabaseFailover, Scenario::SynchronousFailover].contains(&scenario) {
-        return unless(
-            rung.can(Capability::Standby),
-            "is played with a database that has no standby",
-        );
-    }
-    if [Scenario::OtherSegment, Scenario::GivenBackTogether].contains(&scenario) {
-        return unless(rung.can(Capability::Segments), "keeps its stock in one row");
     }
     if matches!(rung.lock, LockKind::NoLock | LockKind::Stream) {
         return unless(of_stock.contains(&scenario), "takes no lock");

@@ -98,7 +98,7 @@ function showTimeline(events, step) {
   // On a phone the page scrolls, too, and the buttons lie over its end.
   if (step === 0) return;
   const [newest, controls] = [byId("timeline").lastElementChild, byId("controls")];
-  const covers = getComputedStyle(controls).position === "sticky";
-  newest.style.scrollMarginBottom = covers ? `${controls.offsetHeight + 8}px` : "0";
   newest.scrollIntoView({ block: "nearest" });
+  const covered = newest.getBoundingClientRect().bottom - controls.getBoundingClientRect().top;
+  if (getComputedStyle(controls).position === "sticky" && covered > 0) scrollBy(0, covered + 8);
 }
