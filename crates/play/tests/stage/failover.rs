@@ -18,7 +18,7 @@ fn servers(server: &PrivateServer) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_two_servers_is_killed_and_the_other_sells_what_is_left() {
-    let server = server(400, 120).await;
+    let server = server(400, 60).await;
     let browser = page(&server, "/watch", SCREEN).await;
     assert_eq!(browser.value("document.querySelector('#kill').checkVisibility()").await, false);
     browser.click("#failover").await;
