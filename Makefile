@@ -160,8 +160,8 @@ course: setup-lab ## writes what is generated in docs/ladder anew: timelines, di
 	$(CARGO) test --locked -p seckill-lab --test integration ladder_docs::write_the_course -- --ignored
 
 .PHONY: screenshots
-screenshots: setup-test ## takes the pictures in the READMEs anew: the stage, the shop and the board, in both languages
-	$(CARGO) test --locked -p seckill-play --test integration screenshots:: -- --ignored
+screenshots: setup-test release-all ## takes the pictures in the READMEs anew: the stage, the shop and the board, in both languages
+	$(CARGO) test --locked --release -p seckill-play --test integration screenshots:: -- --ignored
 
 .PHONY: deploy-check
 deploy-check: ## are docker-compose.yml, the balancer's file and the manifests of Kubernetes well-formed?

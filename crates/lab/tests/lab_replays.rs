@@ -109,7 +109,25 @@ rungs! {
     r29b_spent_token
 }
 
-/// A row of the registry that says something else than what the code of `built` does.
+/// Each row of the registry says something else than what the code of `built` does.
+async fn are_found_out(rows: &[(&str, &Rung, Scenario, (Outcome, Outcome))]) {
+    let lab = lab().await;
+    for &(built, row, scenario, verdict) in rows {
+        let row = Rung { claims: row.claims, breaks: row.breaks, ..*find(built) };
+        let cell = replay(&lab, Box::leak(Box::new(row)), scenario).await;
+        assert_eq!((cell.claimed, cell.observed), verdict, "{}", told(&cell));
+        assert!(!cell.is_as_claimed());
+    }
+    lab.close().await.unwrap();
+}
+
+fn find(id: &str) -> &'static Rung {
+    ladder::find(id).unwrap()
+}
+
+const SAID_TO_BREAK: (Outcome, Outcome) = (Outcome::Breaks, Outcome::Holds);
+const SAID_TO_HOLD: (Outcome, Outcome) = (Outcome::Holds, Outcome::Breaks);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_that_its_code_belies_is_found_out() {
     use Scenario::{
@@ -117,57 +135,57 @@ async fn a_row_that_its_code_belies_is_found_out() {
         LateRefill, NodeDown, PausedHolder, PayAndExpire, PoisonWithLast, ResentRelease,
         StalledRelease, TwoNodes, UnknownOrder,
     };
-    let lab = lab().await;
-    let find = |id: &str| ladder::find(id).unwrap();
     let modest = find("r05a_check_then_insert");
     let too_much = Rung { claims: &[Invariant::NoOversell, Invariant::OnePerUser], ..*modest };
-    let said_to_break = (Outcome::Breaks, Outcome::Holds);
-    let said_to_hold = (Outcome::Holds, Outcome::Breaks);
-    for (built, row, scenario, verdict) in [
+    are_found_out(&[
         // The naive rung with the guard of r04; r11 without the script in its release.
-        (find("r04_stock_guard"), find("r01_naive"), LastOne, said_to_break),
-        (find("r10_owner_check"), find("r11_lua_release"), StalledRelease, said_to_hold),
+        ("r04_stock_guard", find("r01_naive"), LastOne, SAID_TO_BREAK),
+        ("r10_owner_check", find("r11_lua_release"), StalledRelease, SAID_TO_HOLD),
         // A release that cannot be sent again; a fixed lease without the fence; no lock at all.
-        (find("r13b_wakeup"), find("r13c_resent_release"), ResentRelease, said_to_hold),
-        (find("r12_reentrant"), find("r16_fencing"), PausedHolder, said_to_hold),
-        (modest, find("r05b_advisory_lock"), TwoNodes, said_to_hold),
+        ("r13b_wakeup", find("r13c_resent_release"), ResentRelease, SAID_TO_HOLD),
+        ("r12_reentrant", find("r16_fencing"), PausedHolder, SAID_TO_HOLD),
+        ("r05a_check_then_insert", find("r05b_advisory_lock"), TwoNodes, SAID_TO_HOLD),
         // All servers of the lock, where a majority is claimed to be enough.
-        (find("r14_multi_lock"), find("r15_redlock"), NodeDown, said_to_hold),
-        (modest, &too_much, DoubleClick, said_to_hold),
-        (modest, &too_much, TwoNodes, said_to_hold),
-        (find("r24_expire_by_timer"), find("r25_expire_by_condition"), LatePayment, said_to_hold),
-        (find("r24_expire_by_timer"), find("r25_expire_by_condition"), PayAndExpire, said_to_hold),
-        (find("r24_expire_by_timer"), find("r25_expire_by_condition"), UnknownOrder, said_to_hold),
-        (find("r21a_lua_and_stream"), find("r22_stream_done_right"), PoisonWithLast, said_to_hold),
+        ("r14_multi_lock", find("r15_redlock"), NodeDown, SAID_TO_HOLD),
+        ("r05a_check_then_insert", &too_much, DoubleClick, SAID_TO_HOLD),
+        ("r05a_check_then_insert", &too_much, TwoNodes, SAID_TO_HOLD),
+        ("r24_expire_by_timer", find("r25_expire_by_condition"), LatePayment, SAID_TO_HOLD),
+        ("r24_expire_by_timer", find("r25_expire_by_condition"), PayAndExpire, SAID_TO_HOLD),
+        ("r24_expire_by_timer", find("r25_expire_by_condition"), UnknownOrder, SAID_TO_HOLD),
+        ("r21a_lua_and_stream", find("r22_stream_done_right"), PoisonWithLast, SAID_TO_HOLD),
         // Judged by what is left at the end, r26c would keep what it breaks.
-        (
-            find("r26c_sold_out_for_a_second"),
-            find("r26e_versioned_fill"),
-            JustRestocked,
-            said_to_hold,
-        ),
-        (find("r26e_versioned_fill"), find("r26d_write_then_delete"), JustRestocked, said_to_break),
-        (
-            find("r26b_delayed_double_delete"),
-            find("r26d_write_then_delete"),
-            LateRefill,
-            said_to_hold,
-        ),
-        (find("r18c_all_segments"), find("r18b_stock_segments"), GivenBackTogether, said_to_hold),
-        (find("r25_expire_by_condition"), find("r24_expire_by_timer"), PayAndExpire, said_to_break),
-        (
-            find("r25_expire_by_condition"),
-            find("r24_expire_by_timer"),
-            ForgottenTimer,
-            said_to_break,
-        ),
-    ] {
-        let row = Rung { claims: row.claims, breaks: row.breaks, ..*built };
-        let cell = replay(&lab, Box::leak(Box::new(row)), scenario).await;
-        assert_eq!((cell.claimed, cell.observed), verdict, "{}", told(&cell));
-        assert!(!cell.is_as_claimed());
-    }
-    lab.close().await.unwrap();
+        ("r26c_sold_out_for_a_second", find("r26e_versioned_fill"), JustRestocked, SAID_TO_HOLD),
+        ("r26e_versioned_fill", find("r26d_write_then_delete"), JustRestocked, SAID_TO_BREAK),
+        ("r26b_delayed_double_delete", find("r26d_write_then_delete"), LateRefill, SAID_TO_HOLD),
+        ("r18c_all_segments", find("r18b_stock_segments"), GivenBackTogether, SAID_TO_HOLD),
+        ("r25_expire_by_condition", find("r24_expire_by_timer"), PayAndExpire, SAID_TO_BREAK),
+        ("r25_expire_by_condition", find("r24_expire_by_timer"), ForgottenTimer, SAID_TO_BREAK),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_of_messages_retries_or_rates_that_its_code_belies_is_found_out() {
+    use Scenario::{
+        AnswerLost, ClockAhead, DiesLetIn, DiesWithLast, TokenTwice, UpdateIgnored, WindowEdge,
+    };
+    are_found_out(&[
+        // A consumer that looks at no update, or dies between the entry and its order.
+        ("r21c_unchecked_consumer", find("r21d_batched_consumer"), UpdateIgnored, SAID_TO_HOLD),
+        ("r21d_batched_consumer", find("r21a_lua_and_stream"), DiesWithLast, SAID_TO_BREAK),
+        // A client that sends again without a key.
+        ("r27a_retry", find("r27b_request_key"), AnswerLost, SAID_TO_HOLD),
+        ("r27b_request_key", find("r27a_retry"), AnswerLost, SAID_TO_BREAK),
+        // A window for a bucket, a process's clock for that of Redis, and a token that is not spent.
+        ("r28a_fixed_window", find("r28b_token_bucket"), WindowEdge, SAID_TO_HOLD),
+        ("r28b_token_bucket", find("r28a_fixed_window"), WindowEdge, SAID_TO_BREAK),
+        ("r28b_token_bucket", find("r28c_redis_time"), ClockAhead, SAID_TO_HOLD),
+        ("r28c_redis_time", find("r28b_token_bucket"), ClockAhead, SAID_TO_BREAK),
+        ("r29a_admission_token", find("r29b_spent_token"), TokenTwice, SAID_TO_HOLD),
+        ("r29b_spent_token", find("r29a_admission_token"), TokenTwice, SAID_TO_BREAK),
+        ("r29b_spent_token", find("r29a_admission_token"), DiesLetIn, SAID_TO_HOLD),
+    ])
+    .await;
 }
 
 /// A buyer who was told of an order has one, whatever promise the scenario is about.

@@ -4,7 +4,7 @@
 //! *Breaks when* there are two processes, each with a mutex of its own; when the holder calls
 //! code that takes the mutex; and it is slow: buyers queue that have nothing to do with each
 //! other.
-//! *Next.* A mutex per user (r07): faster, and still of one process.
+//! *Next.* A mutex per user (r07a): faster, and still of one process.
 
 use async_trait::async_trait;
 use sqlx::PgPool;
