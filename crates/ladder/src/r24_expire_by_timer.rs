@@ -7,7 +7,7 @@
 //! notification of Redis is sent once, and lost where nobody listens.) When a payment and the end of the
 //! time both read "unpaid": both win. When a payment comes late: the money is taken for an order that is
 //! gone, and nobody gives it back.
-//! *Next.* Let the write look at the state that it leaves, and the database say what is due (r25).
+//! *Next.* Let the write require the state before it, and the database say what is due (r25).
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -5,9 +5,9 @@
 //! written.
 //! *Holds.* Everything: of a payment and the end of the time one wins, and the other finds no row. A
 //! process that dies leaves a whole step or none, and the next sweep goes on.
-//! *Breaks when* nothing breaks it. The sweep asks the database again and again, and an order ends up
-//! to one sweep late.
-//! *Next.* There is none. Production does the same with many orders a sweep, in functions of the
+//! *Breaks when* the database forgets, as in r18a; nothing that is played here breaks it. The sweep costs
+//! the database something, and an order may end one sweep late.
+//! *Next.* Nothing is left to mend. Production does the same with many orders a sweep, in functions of the
 //! database (`expire_orders`, `judge_payment`).
 
 use async_trait::async_trait;
