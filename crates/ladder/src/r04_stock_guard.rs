@@ -1,7 +1,7 @@
 //! *Idea.* Optimistic: write only if some stock is left, whatever it was when it was read.
 //! *Holds.* Sells all there is, and nothing else.
 //! *Breaks when* one user clicks twice: nothing asks for an earlier order.
-//! *Next.* Ask before selling (r05a): it refuses who comes back later, and no double click.
+//! *Next.* Ask before selling (r05a): that refuses a user who comes back later, and stops no double click.
 
 use async_trait::async_trait;
 use sqlx::PgPool;

@@ -2,8 +2,8 @@
 //! would have it.
 //! *Holds.* One order per user, as long as there is one process.
 //! *Breaks when* there are two processes, each with a mutex of its own; when the holder calls
-//! code that takes the mutex; and it is slow: buyers queue that have nothing to do with each
-//! other.
+//! code that takes the mutex. And it is slow: buyers who have nothing to do with each other
+//! queue.
 //! *Next.* A mutex per user (r07a): faster, and still of one process.
 
 use async_trait::async_trait;

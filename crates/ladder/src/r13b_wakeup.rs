@@ -1,4 +1,4 @@
-//! *Idea.* A second request waits: the release publishes a message, and who waits has subscribed to it
+//! *Idea.* A second request waits: the release publishes a message, and the waiter has subscribed to it
 //! and looked again, for the release may have come before.
 //! *Holds.* As r13a; and nobody sleeps through a release, nor longer than a lease that nobody gives back.
 //! *Breaks when* the reply to a release is lost and it is sent again, as r12. When the holder is stopped

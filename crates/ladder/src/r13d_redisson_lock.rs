@@ -1,7 +1,5 @@
 //! *Idea.* Renewal, waiting and the release that may be sent again, in the crate that anybody can use: the
-//! production lock, and this file only calls it. Beyond r13a to r13c it has one subscription for all
-//! who wait, a lock given back where its purchase was dropped or its acquire came to no answer, fencing
-//! tokens, Sentinel and Cluster, and Redisson's layout, so that Java and Rust exclude each other.
+//! production lock, and this file only calls it.
 //! *Holds.* One order per user, however long the work takes.
 //! *Breaks when* the one Redis is down: nobody buys. When it forgets: a failover to a replica that had not
 //! heard of the lock, a restart with an empty memory, a clock that leaps. Or when the holder itself is

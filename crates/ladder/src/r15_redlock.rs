@@ -2,8 +2,8 @@
 //! the lease, less what the clocks may have drifted.
 //! *Holds.* One order per user, also when one of the servers is down.
 //! *Breaks when* a server of the majority forgets (restarted empty, failed over to a replica that had
-//! not heard, its clock leapt): with one that had missed the first grant it makes another majority. And when the holder is stopped
-//! between its last look and its write. Nor may the holder take it again.
+//! not heard, its clock leapt): with one that had missed the first grant it makes another majority.
+//! When the holder is stopped between its last look and its write. And when the holder takes it again.
 //! *Next.* Let the database refuse a late holder (r16).
 
 use async_trait::async_trait;

@@ -2,9 +2,9 @@
 //! the holder's session (the lock recipe of the ZooKeeper documentation).
 //! *Holds.* One order per user; a waiter watches the one ahead, and a dead holder's place goes
 //! with its session.
-//! *Breaks when* the service is down: nobody buys. (An ensemble bears the loss of a minority of its
-//! servers; the lab runs one.) And when the holder is stopped past its session, between its last look and its write:
-//! the service knows better, the database does not. It is slow, and one more system to run.
+//! *Breaks when* the service is down: nobody buys. And when the holder is stopped past its session,
+//! between its last look and its write: the service knows better, the database does not. It is slow,
+//! and one more system to run.
 //! *Next.* Let the database judge, which has the data anyway (r18a).
 
 use std::time::Duration;

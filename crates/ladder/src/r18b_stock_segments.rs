@@ -2,8 +2,8 @@
 //! that the user's number picks, so that eight buyers do not queue for one row.
 //! *Holds.* The stock, and one order per user: each segment guards its share, and the unique index knows
 //! nothing of segments.
-//! *Breaks when* a segment is empty and another one is not: its buyers are told "sold out", and the last
-//! vouchers are found by nobody. A user who comes again may hear "sold out", too.
+//! *Breaks when* a segment is empty and another one is not: its buyers are told "sold out" while vouchers
+//! are left. A user who comes again may hear "sold out", too.
 //! *Next.* Look into the other segments before saying no (r18c).
 
 use async_trait::async_trait;

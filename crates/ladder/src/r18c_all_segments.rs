@@ -1,7 +1,6 @@
 //! *Idea.* As r18b, and a buyer whose segment is empty looks into the others, in turn, before being told
 //! "sold out".
-//! *Holds.* Everything, as long as nothing is given back. A buyer that waited for a segment and finds it empty keeps
-//! its lock, and goes on only to a segment that was emptied later: so buyers wait in no circle.
+//! *Holds.* Everything, as long as nothing is given back: buyers wait in no circle.
 //! *Breaks when* one transaction gives back two vouchers: a buyer and it wait for each other. And each refusal asks
 //! eight rows instead of one; all of them share one server's log and processors.
 //! *Next.* Group commit (r19): one row, and one commit for many.

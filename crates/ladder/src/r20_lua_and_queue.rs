@@ -1,6 +1,5 @@
 //! *Idea.* Asynchronous, as the course has it: one Lua script decides in Redis, the buyer is told yes, and
-//! a queue in this process feeds one writer. The writer takes a lock for the user, counts the user's
-//! orders, takes from the stock where there is some, and inserts.
+//! a queue in this process feeds one writer.
 //! *Holds.* The stock, and one order per user: the writer asks the database again before it believes
 //! Redis. An answer waits for no database.
 //! *Breaks when* the process dies with orders in its queue: a buyer that was told yes has none, and the

@@ -2,7 +2,7 @@
 //! transaction, which locks each voucher's row once. Every process has a name of its own, and claims what another
 //! one has left.
 //! *Holds.* The stock, and one order per user, also when an entry comes twice: the transaction leaves out
-//! who has an order.
+//! users who have an order.
 //! *Breaks when* one entry of a batch can never be written: the whole batch fails with it, again and again.
 //! When Redis loses the stream, or sells what the database refuses. While Redis is down nobody buys.
 //! *Next.* Put aside what fails too often, and let the buyer ask what became of it (r22).

@@ -2,9 +2,9 @@
 //! rows in the outbox (本地消息表) together. The batch locks the voucher's row first, so that it sees every
 //! order that another process has committed. The relay is that of r23a.
 //! *Holds.* Everything, as r23a, and faster the greater the crowd.
-//! *Breaks when* an asynchronous standby of the database is promoted, as in r18a. A consumer has to be idempotent, as after r23a, and the relay, a row a
-//! turn, falls behind a crowd: nothing is lost by that, only late.
-//! *Next.* There is none: `docs/ladder/asynchronous.md` says when an asynchronous design is worth it.
+//! *Breaks when* an asynchronous standby of the database is promoted, as in r18a. A consumer has to be
+//! idempotent, as after r23a, and the relay, a row a turn, falls behind a crowd: nothing is lost, only late.
+//! *Next.* Nothing is left to mend: `docs/ladder/asynchronous.md` says when an asynchronous design is worth it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

@@ -3,11 +3,10 @@
 //! time is over. The order is read; if it is unpaid it is cancelled, and then its voucher is given back.
 //! The payment handler, too, reads "unpaid" and then writes "paid".
 //! *Holds.* One live order per user: the unique index of r18a stays.
-//! *Breaks when* the process dies: its timers are forgotten, and the stock is stuck for ever. (A
-//! notification of Redis is sent once, and lost where nobody listens.) When a payment and the end of the
-//! time both read "unpaid": both win. When a payment comes late: the money is taken for an order that is
-//! gone, and nobody gives it back.
-//! *Next.* Let the write look at the state that it leaves, and the database say what is due (r25).
+//! *Breaks when* the process dies: its timers are forgotten, and the stock is stuck for ever.
+//! When a payment and the end of the time both read "unpaid": both win. When a payment comes late: the money
+//! is taken for an order that is gone, and nobody gives it back.
+//! *Next.* Let the write require the state before it, and the database say what is due (r25).
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,13 +1,12 @@
 //! *Idea.* Each step is one conditional update, which requires the state before it; the
 //! order and the stock change in one transaction, which locks the voucher's row first. What is due
 //! stands in the database: anybody's sweep finds it. Money that comes late has one transaction, too:
-//! the order lives again if a voucher is left and its buyer has no other live order, or a refund is
-//! written.
+//! the order lives again, or a refund is written.
 //! *Holds.* Everything: of a payment and the end of the time one wins, and the other finds no row. A
 //! process that dies leaves a whole step or none, and the next sweep goes on.
-//! *Breaks when* nothing breaks it. The sweep asks the database again and again, and an order ends up
-//! to one sweep late.
-//! *Next.* There is none. Production does the same with many orders a sweep, in functions of the
+//! *Breaks when* the database forgets, as in r18a; nothing that is played here breaks it. The sweep costs
+//! the database something, and an order may end one sweep late.
+//! *Next.* Nothing is left to mend. Production does the same with many orders a sweep, in functions of the
 //! database (`expire_orders`, `judge_payment`).
 
 use async_trait::async_trait;

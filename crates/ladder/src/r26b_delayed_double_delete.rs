@@ -1,4 +1,4 @@
-//! *Idea.* Delayed double delete (延迟双删): who changes the stock deletes the key, writes, waits for half a
+//! *Idea.* Delayed double delete (延迟双删): whoever changes the stock deletes the key, writes, waits for half a
 //! second, and deletes the key again, with whatever a reader has put there meanwhile.
 //! *Holds.* What r26a holds, and a reader who is done within the half second does no lasting harm.
 //! *Breaks when* the reader is slower than that, or the process dies before it deletes again: the old

@@ -1,4 +1,4 @@
-//! *Idea.* What most courses teach: who changes the stock writes first and deletes the key then, and every
+//! *Idea.* What most courses teach: whoever changes the stock writes first and then deletes the key, and every
 //! entry has a time to live. Readers fill what they do not find, as in r26a.
 //! *Holds.* The database decides every sale, and a wrong entry ends by itself, after a minute here.
 //! *Breaks when* a reader read the old stock before the write, and fills the cache after the delete; or the process

@@ -4,8 +4,8 @@
 //! *Holds.* The database decides every sale. A reader may be as slow as it likes.
 //! *Breaks when* the process dies after the commit and before it tells the cache: "sold out" is told until the entry
 //! ends. While Redis is down nobody buys.
-//! *Next.* There is none: a promise that bears no wrong refusal bears no cached stock. The requests that are sent
-//! again are another matter (r27a).
+//! *Next.* Nothing here mends that: a promise that bears no wrong refusal bears no cached stock. The requests
+//! that are sent again are another matter (r27a).
 
 use std::sync::LazyLock;
 use std::time::Duration;

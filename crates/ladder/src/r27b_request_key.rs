@@ -2,9 +2,10 @@
 //! is unique in the database, and is written in the order's own transaction.
 //! *Holds.* As r18a; and a request that is sent again hears the order of the first, however often and
 //! wherever it comes.
-//! *Breaks when* nothing breaks it. A refusal is not remembered, and not promised: who was told "sold out" and sends
-//! it again may get what has come back since. Keys have to be forgotten some day, later than the last retry.
-//! *Next.* Nothing mends it. Production answers "already bought" with the order's number, which says the same
+//! *Breaks when* the database forgets, as in r18a; nothing that is played here breaks it. A refusal is not
+//! remembered: a request that was refused may succeed when it is sent again. Keys have to be forgotten some
+//! day, later than the last retry.
+//! *Next.* Nothing is left to mend. Production answers "already bought" with the order's number, which says the same
 //! to a client that buys one. How often somebody may ask is another matter (r28a).
 
 use async_trait::async_trait;

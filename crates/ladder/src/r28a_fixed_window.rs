@@ -4,7 +4,7 @@
 //! script, so that no counter stays for good.
 //! *Breaks when* a user sends most at the end of one minute, and all of the next at its beginning: nearly twice the
 //! limit in a moment. While Redis is down nobody buys.
-//! *Next.* Let the allowance flow in, in place of beginning anew (r28b).
+//! *Next.* Let the allowance flow in, instead of giving it anew (r28b).
 
 use std::sync::LazyLock;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! *Idea.* The token bucket of r28b by one clock: the script asks Redis for the time, and no process is asked.
 //! *Holds.* The rate, in any number of processes, whatever their clocks say.
-//! *Breaks when* Redis is down: nobody buys. And the limit is one for each account: who has a thousand accounts has a
-//! thousand buckets.
+//! *Breaks when* Redis is down: nobody buys. And the limit is one for each account: a thousand accounts have a thousand
+//! buckets.
 //! *Next.* A rate says how often, and not whose turn it is: a place in line (r29a).
 
 use std::sync::LazyLock;

@@ -1,6 +1,6 @@
 //! *Idea.* A line (排队) before the sale: Redis gives each user one place, and with it an admission token. A request is
 //! let in where its token is not spent, and spends it when the purchase is over.
-//! *Holds.* One place for each user, however often it asks; whoever dies on the way is let in again.
+//! *Holds.* One place for each user, however often it asks; a user whose process dies on the way is let in again.
 //! *Breaks when* two requests with one token come at once: both see that it is not spent, and both are let in. While
 //! Redis is down nobody buys.
 //! *Next.* Spend the token in the step that looks at it (r29b).

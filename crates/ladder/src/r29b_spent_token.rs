@@ -1,6 +1,6 @@
 //! *Idea.* The line of r29a, and one script that looks at the admission token and spends it: whoever spends it is let
 //! in.
-//! *Holds.* One token lets in once, whoever comes at once, to whatever process.
+//! *Holds.* One token lets in once, however many requests come at once, to whatever process.
 //! *Breaks when* the process dies after the token is spent, and before the purchase: its owner has neither token nor
 //! order, and is turned away for good. While Redis is down nobody buys.
 //! *Next.* Nothing here mends it. Spend the token in the transaction of the order, as r27b does with its key.
