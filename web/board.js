@@ -21,9 +21,9 @@ const CHOSEN = "board-voucher";
 let chosen = idOf(new URLSearchParams(location.search).get("voucher")) ?? idOf(tabStorage.get(CHOSEN));
 let turn = 0;
 // Sales that were seen before they were sold out, and not audited since: they are audited by themselves, and so is one that
-// is sold out and was never audited here.
+// is sold out or over and was never audited here.
 const unaudited = new Set();
-// Sales that were sold out at the last reading.
+// Sales that were sold out or over at the last reading.
 const soldOut = new Set();
 // The last audit of each sale, and when it was; of so many sales.
 const audits = new Map();
@@ -98,7 +98,7 @@ export function showSale(voucher) {
   if (state.textContent !== text) state.textContent = text;
   state.dataset.status = status;
   figure("left", fill(texts.left_of, { left: whole.format(stock), all: whole.format(initial) }));
-  if (status !== "sold_out") {
+  if (status !== "sold_out" && status !== "ended") {
     // The verdict was that of the sale before its stock came back.
     if (soldOut.delete(voucher.id)) {
       audits.delete(voucher.id);

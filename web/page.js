@@ -50,6 +50,9 @@ function withLanguage(tag) {
   return url;
 }
 
+// On a phone the row of pages is wider than the screen.
+document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 export const byId = (id) => document.getElementById(id);
 
 // `text` with `{name}` replaced by the value of that name.

@@ -39,7 +39,11 @@ function render() {
   byId("left-line").hidden = !isUnpaid;
   setText(byId("left"), left > 0 ? shortClock(left) : texts.time_is_over);
   byId("choices").hidden = Boolean(over);
-  for (const button of buttons) button.disabled = isBusy || isPromised;
+  for (const button of buttons) {
+    button.disabled = isBusy || isPromised;
+    // There is nothing left to decline.
+    if (button.dataset.action === "decline") button.closest("li").hidden = !isUnpaid;
+  }
   if (over) say(...over);
   else if (isLost) say(texts.not_paid, "wait");
   else if (isPromised) say(texts.will_pay, "wait");

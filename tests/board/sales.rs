@@ -76,7 +76,7 @@ async fn a_sale_is_made_with_all_that_buyers_read() {
     for (field, wrong, right, said) in [
         ("#price", "79,9", "79.9", "such as 79.90"),
         ("#value", "-1", "100", "such as 79.90"),
-        ("#pay-within", "0", "30", "a second to 43,200 minutes"),
+        ("#pay-within", "0", "30", "at most 43,200 minutes"),
     ] {
         browser.fill(field, wrong).await;
         browser.click("#sale-form button").await;

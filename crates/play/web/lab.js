@@ -228,7 +228,10 @@ function showVerdict() {
   const par = promise ? parOf(settings, rungNow().lessons, promise, plan) : null;
   game.showVerdict(frame, { own: isOwn, promise, count, par, next: MOVES.n });
   const verdict = byId("verdict");
-  if (!verdict.hidden) verdict.scrollIntoView({ block: "nearest" });
+  if (verdict.hidden) return;
+  verdict.scrollIntoView({ block: "nearest" });
+  // It takes its place from the list, whose end is what did it.
+  byId("lanes").scrollTop = byId("lanes").scrollHeight;
 }
 
 function showRung() {

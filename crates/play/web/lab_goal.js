@@ -181,6 +181,7 @@ export function showVerdict(frame, { own, promise, count, par, next }) {
   const verdict = byId("verdict");
   const isBroken = frame.broken.length > 0;
   verdict.hidden = !isBroken && !frame.is_over;
+  byId("todo").textContent = frame.is_over ? texts.todo_over : goal?.breaks ? texts.todo : texts.todo_holds;
   // To break it is what the game is about, and to see it broken is not. What breaks otherwise is not well.
   const kept = isWrong(played) ? "" : "good";
   verdict.className = `verdict ${isBroken ? (own ? "good" : "bad") : kept}`;
@@ -192,6 +193,7 @@ export function showVerdict(frame, { own, promise, count, par, next }) {
   verdict.replaceChildren(
     score(frame.rung, own, promise, count, par),
     element("p", {}, texts[`means_${promise}`] ?? ""),
+    element("p", {}, `${texts.breaks_when}${language === "en" ? ": " : "："}`, ...withCode(played.breaks_when)),
     ...frame.broken.map((one) =>
       element(
         "p",
@@ -200,7 +202,7 @@ export function showVerdict(frame, { own, promise, count, par, next }) {
         language === "en" ? ` (${texts[one.invariant]}). ` : `（${texts[one.invariant]}）。`,
         sentence(one.witness),
         " ",
-        one.claimed ? texts.was_claimed : texts.not_claimed,
+        one.claimed ? texts.was_claimed : own ? "" : texts.not_claimed,
       ),
     ),
     onward,

@@ -15,6 +15,7 @@ let show = null; // as the server says it is
 let isConnected = false;
 let isFull = false; // there is no place to watch
 let isAsking = false;
+let awaited = 0; // the number of the show that this page began, until the stream tells of it
 let isForbidden = false; // this page is not on the server's machine
 let pressed = null; // the button that began the show
 let placeOf = null; // what was asked for last: the sale, and how many bought beside the crowd
@@ -48,6 +49,7 @@ function failure({ code, detail }) {
 
 function told(next) {
   show = next;
+  if (show.number >= awaited) awaited = 0;
   const { phase, crowd, halves: of } = show;
   if (phase === "idle") byId("ours-title").textContent = texts.ours;
   byId("stage").dataset.phase = phase;
@@ -89,7 +91,7 @@ function awaitShow() {
 }
 
 function renderButtons() {
-  const isBusy = isForbidden || !(isConnected || isFull) || isAsking || isUnderWay();
+  const isBusy = isForbidden || !(isConnected || isFull) || isAsking || awaited > 0 || isUnderWay();
   for (const button of [start, slow, failover, against]) button.disabled = isBusy;
   const isOver = show !== null && show.number > 0 && !isUnderWay();
   start.dataset.again = String(isOver);
@@ -120,7 +122,7 @@ function refusal(problem) {
 }
 
 async function begin(button, body) {
-  if (isAsking || isUnderWay()) return;
+  if (isAsking || awaited > 0 || isUnderWay()) return;
   isAsking = true;
   pressed = button;
   byId("ours").scrollIntoView({ block: "nearest" });
@@ -128,6 +130,8 @@ async function begin(button, body) {
   renderButtons();
   const answer = await api("POST", "/api/stage/shows", { body });
   isAsking = false;
+  // The stream may tell of it sooner or later than the answer does.
+  if (answer.ok && show?.number < answer.body.number) awaited = answer.body.number;
   isForbidden = answer.status === 403;
   if (isForbidden) say(texts.forbidden);
   else if (!answer.ok) say(refusal(answer.body));
@@ -136,8 +140,7 @@ async function begin(button, body) {
 
 // Without a stream the count does not run.
 function cutOff(text) {
-  isConnected = false;
-  beginsAt = null;
+  [isConnected, awaited, beginsAt] = [false, 0, null];
   countDown();
   say(text);
   renderButtons();

@@ -187,7 +187,7 @@ fn head(name: &str) -> Markup {
 fn controls(texts: &Texts) -> Markup {
     html! {
         div #controls.controls tabindex="-1" {
-            p.todo { (texts["todo"]) }
+            p #todo.todo {}
             div.scrub {
                 button #play type="button" disabled { (texts["play"]) }
                 input #scrubber type="range" min="0" max="0" value="0" aria-label=(texts["scrubber"]) disabled;
@@ -198,10 +198,10 @@ fn controls(texts: &Texts) -> Markup {
                     button.step data-step=(name) type="button" aria-keyshortcuts=(name.to_lowercase())
                         disabled { b { (name) } " " span { (says) } }
                 }
-                button #lease type="button" aria-keyshortcuts="l" disabled { (texts["lease"]) }
-                button #kill type="button" aria-keyshortcuts="k" title=(texts["kill_title"]) disabled { (texts["kill"]) }
-                button #pause type="button" aria-keyshortcuts="z" title=(texts["stop_title"]) disabled { (texts["stop"]) }
-                button #again type="button" aria-keyshortcuts="s" title=(texts["again_title"]) disabled { (texts["again"]) }
+                button #lease type="button" aria-keyshortcuts="l" hidden disabled { (texts["lease"]) }
+                button #kill type="button" hidden aria-keyshortcuts="k" title=(texts["kill_title"]) disabled { (texts["kill"]) }
+                button #pause type="button" hidden aria-keyshortcuts="z" title=(texts["stop_title"]) disabled { (texts["stop"]) }
+                button #again type="button" hidden aria-keyshortcuts="s" title=(texts["again_title"]) disabled { (texts["again"]) }
                 button #undo type="button" aria-keyshortcuts="u" disabled { (texts["undo"]) }
                 button #redo type="button" aria-keyshortcuts="r" disabled { (texts["redo"]) }
                 button #restart type="button" disabled { (texts["restart"]) }

@@ -158,7 +158,7 @@ fn beside(texts: &Texts, rungs: &[ShowRung]) -> Markup {
 fn legend(texts: &Texts) -> Markup {
     html! {
         ul.legend aria-label=(texts["dots"]) {
-            li.caption aria-hidden="true" { (texts["dots"]) ": " }
+            li.caption aria-hidden="true" { (texts["dots"]) " " }
             @for (kind, name) in [
                 ("waiting", texts["dot_waiting"]), ("bought", texts["dot_bought"]),
                 ("star", texts["dot_star"]), ("refused", texts["dot_refused"]), ("wrong", texts["dot_wrong"]),
