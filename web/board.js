@@ -20,16 +20,18 @@ const CHOSEN = "board-voucher";
 // The sale that is watched: the one that the address names, else the one before a reload.
 let chosen = idOf(new URLSearchParams(location.search).get("voucher")) ?? idOf(tabStorage.get(CHOSEN));
 let turn = 0;
-// Sales that were seen before they were sold out, and not audited since: they are audited by themselves, and so is one that
+// Sales that were seen before they were sold out or over, and not audited since: they are audited by themselves, and so is one that
 // is sold out or over and was never audited here.
 const unaudited = new Set();
-// Sales that were sold out or over at the last reading.
-const soldOut = new Set();
+// What was left of the sales that were sold out or over at the last reading.
+const soldOut = new Map();
 // The last audit of each sale, and when it was; of so many sales.
 const audits = new Map();
 const MAX_AUDITS = 32;
-// A server that refuses an audit is not asked again at once.
+// A server that refuses an audit is not asked again at once, and less and less often.
 const AUDIT_AGAIN_AFTER_MS = 5000;
+const AUDIT_AT_LEAST_EVERY_MS = 300_000;
+let auditPause = AUDIT_AGAIN_AFTER_MS;
 let auditFrom = 0;
 // What another module of this page does once a second.
 const everySecond = [];
@@ -98,15 +100,17 @@ export function showSale(voucher) {
   if (state.textContent !== text) state.textContent = text;
   state.dataset.status = status;
   figure("left", fill(texts.left_of, { left: whole.format(stock), all: whole.format(initial) }));
-  if (status !== "sold_out" && status !== "ended") {
-    // The verdict was that of the sale before its stock came back.
-    if (soldOut.delete(voucher.id)) {
-      audits.delete(voucher.id);
-      showAudit(null);
-    }
+  const isOver = status === "sold_out" || status === "ended";
+  // The verdict was that of the sale before its stock came back.
+  if (soldOut.has(voucher.id) && (!isOver || soldOut.get(voucher.id) !== stock)) {
+    soldOut.delete(voucher.id);
+    audits.delete(voucher.id);
+    showAudit(null);
+  }
+  if (!isOver) {
     unaudited.add(voucher.id);
   } else {
-    soldOut.add(voucher.id);
+    soldOut.set(voucher.id, stock);
     const isNew = unaudited.has(voucher.id) || !audits.has(voucher.id);
     if (isNew && performance.now() >= auditFrom) audit();
   }
@@ -264,13 +268,13 @@ async function audit() {
   const [button, state, of] = [byId("audit"), byId("audit-state"), chosen];
   if (!of || button.disabled) return;
   button.disabled = true;
-  auditFrom = performance.now() + AUDIT_AGAIN_AFTER_MS;
   figure("verdict", texts.auditing);
   state.textContent = "";
   byId("audit-verdict").replaceChildren();
   const answer = await api("POST", `/api/vouchers/${of}/audit`, { token: login.token(), timeout: 60_000 });
   button.disabled = false;
-  auditFrom = performance.now() + AUDIT_AGAIN_AFTER_MS;
+  auditFrom = performance.now() + auditPause;
+  auditPause = answer.ok ? AUDIT_AGAIN_AFTER_MS : Math.min(2 * auditPause, AUDIT_AT_LEAST_EVERY_MS);
   if (answer.ok) keepAudit(of, { body: answer.body, at: new Date() });
   if (of !== chosen) return;
   showAudit(answer.ok ? audits.get(of) : null);

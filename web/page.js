@@ -50,8 +50,10 @@ function withLanguage(tag) {
   return url;
 }
 
-// On a phone the row of pages is wider than the screen.
-document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+// On a phone the row of pages is wider than the screen. The page itself stays where it is.
+const here = document.querySelector(".top nav [aria-current]");
+if (here)
+  here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - here.parentElement.clientWidth / 2;
 
 export const byId = (id) => document.getElementById(id);
 

@@ -181,7 +181,8 @@ export function showVerdict(frame, { own, promise, count, par, next }) {
   const verdict = byId("verdict");
   const isBroken = frame.broken.length > 0;
   verdict.hidden = !isBroken && !frame.is_over;
-  byId("todo").textContent = frame.is_over ? texts.todo_over : goal?.breaks ? texts.todo : texts.todo_holds;
+  const todo = goal?.breaks && !isBroken ? texts.todo : texts.todo_holds;
+  byId("todo").textContent = frame.is_over ? texts.todo_over : todo;
   // To break it is what the game is about, and to see it broken is not. What breaks otherwise is not well.
   const kept = isWrong(played) ? "" : "good";
   verdict.className = `verdict ${isBroken ? (own ? "good" : "bad") : kept}`;
@@ -193,7 +194,12 @@ export function showVerdict(frame, { own, promise, count, par, next }) {
   verdict.replaceChildren(
     score(frame.rung, own, promise, count, par),
     element("p", {}, texts[`means_${promise}`] ?? ""),
-    element("p", {}, `${texts.breaks_when}${language === "en" ? ": " : "："}`, ...withCode(played.breaks_when)),
+    element(
+      "p",
+      { class: "why" },
+      `${texts.breaks_when}${language === "en" ? ": " : "："}`,
+      ...withCode(played.breaks_when),
+    ),
     ...frame.broken.map((one) =>
       element(
         "p",

@@ -15,6 +15,7 @@ let show = null; // as the server says it is
 let isConnected = false;
 let isFull = false; // there is no place to watch
 let isAsking = false;
+let isFresh = true; // the stream has told nothing yet
 let awaited = 0; // the number of the show that this page began, until the stream tells of it
 let isForbidden = false; // this page is not on the server's machine
 let pressed = null; // the button that began the show
@@ -49,7 +50,8 @@ function failure({ code, detail }) {
 
 function told(next) {
   show = next;
-  if (show.number >= awaited) awaited = 0;
+  if (isFresh || show.number >= awaited) awaited = 0;
+  isFresh = false;
   const { phase, crowd, halves: of } = show;
   if (phase === "idle") byId("ours-title").textContent = texts.ours;
   byId("stage").dataset.phase = phase;
@@ -132,6 +134,7 @@ async function begin(button, body) {
   isAsking = false;
   // The stream may tell of it sooner or later than the answer does.
   if (answer.ok && show?.number < answer.body.number) awaited = answer.body.number;
+  else if (!answer.ok) pressed = null;
   isForbidden = answer.status === 403;
   if (isForbidden) say(texts.forbidden);
   else if (!answer.ok) say(refusal(answer.body));
@@ -140,7 +143,7 @@ async function begin(button, body) {
 
 // Without a stream the count does not run.
 function cutOff(text) {
-  [isConnected, awaited, beginsAt] = [false, 0, null];
+  [isConnected, beginsAt] = [false, null];
   countDown();
   say(text);
   renderButtons();
@@ -177,6 +180,7 @@ keepStream({
   events: { show: told, alive: () => {} },
   opened() {
     isConnected = true;
+    isFresh = true;
     isFull = false;
     say("");
     renderButtons();

@@ -32,6 +32,7 @@ const STOCK_OF_TWO: (u32, u32) = (4, 5);
 const SERVERS: usize = 2;
 /// Before a rush begins, here and at a rung.
 const COUNTDOWN: Duration = Duration::from_secs(2);
+const COUNTDOWN_OF_RUNG: Duration = Duration::from_secs(3);
 /// A show that takes longer is broken off: there is one at a time.
 const SHOW_WITHIN: Duration = Duration::from_secs(300);
 /// How long the end waits for a show that is broken off.
@@ -204,7 +205,7 @@ impl ShowDirector {
                     show.phase = ShowPhase::Preparing;
                     show.halves.push(half);
                 });
-                let crowd = ShowCrowd { countdown: COUNTDOWN, ..crowd };
+                let crowd = ShowCrowd { countdown: COUNTDOWN_OF_RUNG, ..crowd };
                 seller.sell_by_rung(crowd, rung).await?;
             }
             Ok(())
