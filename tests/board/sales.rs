@@ -74,8 +74,8 @@ async fn a_sale_is_made_with_all_that_buyers_read() {
     browser.fill("#subtitle", "For two").await;
     browser.fill("#terms", "One a table.").await;
     for (field, wrong, right, said) in [
-        ("#price", "79,9", "79.9", "such as 79.90"),
-        ("#value", "-1", "100", "such as 79.90"),
+        ("#price", "79,9", "79.9", "like this: 79.90"),
+        ("#value", "-1", "100", "like this: 79.90"),
         ("#pay-within", "0", "30", "at most 43,200 minutes"),
     ] {
         browser.fill(field, wrong).await;
