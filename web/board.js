@@ -20,8 +20,8 @@ const CHOSEN = "board-voucher";
 // The sale that is watched: the one that the address names, else the one before a reload.
 let chosen = idOf(new URLSearchParams(location.search).get("voucher")) ?? idOf(tabStorage.get(CHOSEN));
 let turn = 0;
-// Sales that were seen before they were sold out or over, and not audited since: they are audited by themselves, and so is one that
-// is sold out or over and was never audited here.
+// Sales that were seen before they were sold out or over, and not audited since: they are audited by themselves, and so
+// is one that is sold out or over and was never audited here.
 const unaudited = new Set();
 // What was left of the sales that were sold out or over at the last reading.
 const soldOut = new Map();

@@ -95,11 +95,11 @@ function showTimeline(events, step) {
   const last = events.at(-1);
   byId("last").textContent = last ? `${last.actor ?? ""} ${last.text}` : "";
   byId("lanes").scrollTop = byId("lanes").scrollHeight;
-  // On a phone the page scrolls, too, and the buttons lie over its end. The newest step itself is no measure: it
+  // The page may scroll, too, and the buttons lie over its end. The newest step itself is no measure: it
   // arrives from above.
   if (step === 0) return;
   const [steps, controls] = [byId("timeline"), byId("controls")];
   steps.lastElementChild.scrollIntoView({ block: "nearest" });
   const covered = steps.getBoundingClientRect().bottom - controls.getBoundingClientRect().top;
-  if (getComputedStyle(controls).position === "sticky" && covered > 0) scrollBy(0, covered);
+  if (covered > 0) scrollBy(0, covered);
 }

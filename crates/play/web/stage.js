@@ -143,7 +143,8 @@ async function begin(button, body) {
 
 // Without a stream the count does not run.
 function cutOff(text) {
-  [isConnected, beginsAt] = [false, null];
+  isConnected = false;
+  beginsAt = null;
   countDown();
   say(text);
   renderButtons();
