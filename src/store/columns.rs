@@ -11,6 +11,12 @@ macro_rules! column {
             }
         }
 
+        impl sqlx::postgres::PgHasArrayType for $column {
+            fn array_type_info() -> sqlx::postgres::PgTypeInfo {
+                <$stored as sqlx::postgres::PgHasArrayType>::array_type_info()
+            }
+        }
+
         impl sqlx::Decode<'_, sqlx::Postgres> for $column {
             fn decode(
                 value: sqlx::postgres::PgValueRef<'_>,

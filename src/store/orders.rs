@@ -270,11 +270,13 @@ pub async fn owners_of_finished(
     let revision: Option<i64> =
         transaction_within(limit, pool, lock).await.map_err(StoreError::into_read_error)?;
     let Some(revision) = revision else { return Ok(None) };
+    // One row of two arrays: a quarter of a million rows cost the driver many times the processor's time.
     let owners = sqlx::query_as(
-        "select user_id, id from orders where voucher_id = $1 and status in (1, 2, 3, 5)",
+        "select coalesce(array_agg(user_id), '{}'), coalesce(array_agg(id), '{}')
+         from orders where voucher_id = $1 and status in (1, 2, 3, 5)",
     )
     .bind(voucher.get());
-    let read = async |session: &mut DatabaseSession| owners.fetch_all(session).await;
-    let owners = snapshot_within(limit, pool, read).await?;
-    Ok(Some(FinishedSale { revision, owners }))
+    let read = async |session: &mut DatabaseSession| owners.fetch_one(session).await;
+    let (users, orders): (Vec<UserId>, Vec<OrderId>) = snapshot_within(limit, pool, read).await?;
+    Ok(Some(FinishedSale { revision, owners: users.into_iter().zip(orders).collect() }))
 }

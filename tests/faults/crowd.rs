@@ -1,5 +1,6 @@
 //! Buyers who do not give up: each asks until it has its order, then the next one comes.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::sale::Sale;
-use testkit::wait::eventually;
+use testkit::wait::{eventually, eventually_or_tell};
 
 /// Buyers at once, spread over the nodes.
 pub const WIDTH: usize = 16;
@@ -116,7 +117,23 @@ impl Crowd {
     pub async fn orders_after(&self, since: Instant, orders: usize) {
         let ordered =
             |answer: &Answer| answer.sent >= since && matches!(answer.what, What::Ordered(_));
-        eventually("the sale goes on", async || self.count(ordered) >= orders).await;
+        let goes_on = async || self.count(ordered) >= orders;
+        eventually_or_tell("the sale goes on", goes_on, || self.told_after(since)).await;
+    }
+
+    /// How often each answer was given to those who asked after `since`, and the longest time that one took.
+    fn told_after(&self, since: Instant) -> String {
+        let mut told: HashMap<String, (usize, Duration)> = HashMap::new();
+        for answer in self.answers.lock().unwrap().iter().filter(|answer| answer.sent >= since) {
+            let what = match &answer.what {
+                What::Ordered(_) => "ordered".to_owned(),
+                other => format!("{other:?}"),
+            };
+            let (count, longest) = told.entry(what).or_insert((0, Duration::ZERO));
+            *count += 1;
+            *longest = answer.took.max(*longest);
+        }
+        format!("after {:?}: {told:?}", since.elapsed())
     }
 
     /// How long after `since` each worker's first order was acknowledged, of those that were
