@@ -110,6 +110,8 @@ export class OrderActions {
 
   // Nobody knows what became of it until the server says how the order is.
   async lost(whatIsUnknown) {
+    // The page asks by itself, too: what it has learnt meanwhile, it has said.
+    if (this.order?.status !== "unpaid") return;
     this.say(whatIsUnknown);
     const [id, buyer] = [this.order.order_id, session()?.token];
     for (;;) {

@@ -386,20 +386,41 @@ async fn a_lost_connection_leaves_it_open_until_the_server_has_said() {
         assert_eq!(statuses(&api).await, ["unpaid"]);
     }
     // This time the server has done it, and only its answer is lost.
-    browser
-        .value(
-            "(window.fetch = (fetch => async (path, options) => {
-        const answer = await fetch(path, options);
-        if (path.endsWith('/cancellation')) throw new TypeError('cut');
-        return answer;
-    })(window.fetch), true)",
-        )
-        .await;
+    cancel_with_lost_answer(&browser, "").await;
+    browser.close_after_cuts().await;
+}
+
+/// The server cancels the order, and its answer is lost when `meanwhile` has ended.
+async fn cancel_with_lost_answer(browser: &Browser, meanwhile: &str) {
+    let cut = format!(
+        "(window.fetch = (fetch => async (path, options) => {{
+            const answer = await fetch(path, options);
+            if (!path.endsWith('/cancellation')) return answer;
+            {meanwhile}
+            window.isCut = true;
+            throw new TypeError('cut');
+        }})(window.fetch), true)"
+    );
+    browser.value(&cut).await;
     browser.click(CANCEL).await;
     browser.click(YES).await;
+    browser.until("window.isCut").await;
     browser.until_text(MESSAGE, "Your order is cancelled.").await;
     browser.until_text(BUY, "Buy now").await;
-    browser.close_after_cuts().await;
+}
+
+/// The page asks by itself, and learns that the order is cancelled before it hears that the answer is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_page_has_learnt_is_not_unknown_when_an_answer_is_lost_after_it() {
+    let (api, _) = shop().await;
+    let browser = visited(&api, 1).await;
+    browser.click(BUY).await;
+    browser.until_text(MESSAGE, "Reserved for you.").await;
+    let asks = "dispatchEvent(new Event('focus'));
+        const said = () => document.querySelector('#vouchers .message').innerText;
+        while (!said().includes('cancelled')) await new Promise(resolve => setTimeout(resolve, 10));";
+    cancel_with_lost_answer(&browser, asks).await;
+    browser.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
