@@ -12,7 +12,7 @@ let payment = null;
 let offset = 0;
 let isBusy = false;
 let isPromised = false; // it is paid later
-let isLost = false; // whether the answer to a press was lost
+let trouble = null; // what there is to say of a press of which nothing came: [text, kind]
 
 function say(text, kind = "") {
   const place = byId("result");
@@ -45,7 +45,7 @@ function render() {
     if (button.dataset.action === "decline") button.closest("li").hidden = !isUnpaid;
   }
   if (over) say(...over);
-  else if (isLost) say(texts.not_paid, "wait");
+  else if (trouble) say(...trouble);
   else if (isPromised) say(texts.will_pay, "wait");
   else if (!isUnpaid) say(fill(texts.too_late, { state: byId("order-state").textContent }), "wait");
 }
@@ -66,15 +66,16 @@ async function look() {
 // Meanwhile the buttons are disabled: one that is pressed twice does its work once.
 async function press(action) {
   isBusy = true;
-  isLost = false;
+  trouble = null;
   say("");
   render();
   const answer = await api("POST", path, { body: { action } });
   isBusy = false;
   isPromised = answer.status === 202;
-  if (!answer.ok) say(answer.status === 0 ? texts.lost : `${answer.body?.title} ${texts.try_again}`, "bad");
+  if (answer.status === 0) say(texts.lost, "bad");
+  else if (!answer.ok) trouble = [`${answer.body?.title} ${texts.try_again}`, "bad"];
   await look();
-  isLost = answer.status === 0;
+  if (answer.status === 0) trouble = [texts.not_paid, "wait"];
   if (!byId("result").checkVisibility()) return;
   byId("result").focus();
 }
