@@ -16,7 +16,7 @@ use utoipa::{Modify, OpenApi, ToSchema};
 use super::event_hub::VoucherEvent;
 use super::events::TimeEvent;
 use super::schemas::{Id, Limit, ProblemCode};
-use super::{audits, events, nodes, operations, orders, payments, sessions};
+use super::{audits, entries, events, nodes, operations, orders, payments, sessions};
 use super::{voucher_orders, vouchers};
 use crate::model::OrderStatus;
 
@@ -42,6 +42,11 @@ pub(super) const PATH: &str = "/api/openapi.json";
         vouchers::create,
         vouchers::change,
         audits::create,
+        entries::enter,
+        entries::find,
+        entries::leave,
+        entries::draw,
+        entries::tell_number,
         events::of_all,
         events::of_voucher,
         orders::buy,

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
 use super::admission::{Admission, StrangersPermits};
+use super::entries;
 use super::event_hub::{EventHub, StreamLimits};
 use super::health::{self, Health};
 use super::revocations::Revocations;
@@ -17,7 +18,7 @@ use super::sms::SmsGateway;
 use super::tokens::Tokens;
 use super::voucher_pages::VoucherPages;
 use super::webhook::SigningKey;
-use crate::model::{BucketRate, Currency, SharedClock};
+use crate::model::{BucketRate, Currency, SharedClock, VoucherId};
 use crate::orders::Orders;
 use crate::purchase::Purchases;
 use crate::store::nodes::ConnectedNode;
@@ -104,6 +105,8 @@ pub struct AppMemory {
     pub events: EventHub,
     /// The metrics as text.
     pub metrics: ReadCache<(), Bytes>,
+    /// What is published of draws.
+    pub draws: ReadCache<VoucherId, Option<Bytes>>,
     /// The server processes that use the database.
     pub nodes: ReadCache<(), Arc<[ConnectedNode]>>,
     /// The permit of an audit.
@@ -138,6 +141,7 @@ impl App {
             events: EventHub::new(&voucher_pages, &parts.purchases, parts.event_streams),
             voucher_pages,
             metrics: health::metrics_text(&parts.purchases, &parts.database),
+            draws: entries::draws(&parts.database, &parts.purchases),
             nodes: health::nodes(&parts.database),
             audits: Semaphore::new(1),
             logins: Arc::new(StrangersPermits::new(MAX_LOGINS, parts.address_rate)),

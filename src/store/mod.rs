@@ -6,6 +6,7 @@ mod connecting;
 mod database_clock;
 mod distribution;
 mod durability;
+pub mod entries;
 pub mod error;
 pub mod keys;
 pub mod login_codes;

@@ -12,14 +12,14 @@ use crate::model::{Voucher, VoucherId};
 
 row! {
     Voucher: id, title, subtitle, terms, value, price, pay_within_s, stock, initial_stock, begin_time,
-    end_time, paused, revision
+    end_time, paused, held_for, has_line, draw_time, revision
 }
 
 /// The columns of a [`Voucher`], of `v`, the voucher, and `s`, its sale.
 macro_rules! columns {
     () => {
         "v.id, v.title, v.subtitle, v.terms, v.value, s.price, s.pay_within_s, s.stock, s.initial_stock,
-         s.begin_time, s.end_time, s.paused, s.revision"
+         s.begin_time, s.end_time, s.paused, s.held_for, v.has_line, v.draw_time, s.revision"
     };
 }
 
@@ -54,6 +54,19 @@ pub struct NewVoucher {
     pub begin_time: DateTime<Utc>,
     /// First instant after the sale; after `begin_time`.
     pub end_time: DateTime<Utc>,
+    /// Whether buyers may stand in line once it is sold out. A draw has a line.
+    pub has_line: bool,
+    /// How it is drawn, where it is.
+    pub draw: Option<NewDraw>,
+}
+
+/// A draw that does not exist yet.
+#[derive(Debug, Clone)]
+pub struct NewDraw {
+    /// When the entries close; after the beginning of the sale and before its end.
+    pub time: DateTime<Utc>,
+    /// The source and the time of a public number that goes into it; empty: there is none.
+    pub beacon: String,
 }
 
 impl NewVoucher {
@@ -74,12 +87,23 @@ impl NewVoucher {
             stock,
             begin_time,
             end_time,
+            has_line: false,
+            draw: None,
         }
     }
 
     /// Checks it as the database does, and that people can read it; says in one sentence what is wrong.
     pub fn check(&self) -> Result<(), &'static str> {
         let Self { begin_time, end_time, .. } = *self;
+        if let Some(NewDraw { time, beacon }) = &self.draw {
+            if *time <= begin_time || *time >= end_time {
+                return Err("draw_time must lie between begin_time and end_time");
+            }
+            if beacon.chars().count() > MAX_SUBTITLE || beacon.contains(is_unseen) {
+                return Err("draw_beacon must have at most 200 characters, none of which is a control, zero-width or \
+                            direction-changing one");
+            }
+        }
         VoucherChange {
             title: Some(self.title.clone()),
             subtitle: Some(self.subtitle.clone()),
@@ -221,6 +245,7 @@ pub async fn change(
         Some(StockChange::By(more)) => (None, more),
         None => (None, 0),
     };
+    let now = super::order_steps::time(pool).await?;
     // The window that was, for the audit of earlier orders: the row as it was before this statement.
     let query = sqlx::query_as(concat!(
         "with old as (
@@ -239,7 +264,7 @@ pub async fn change(
          ), v as (
            update vouchers
            set title = coalesce($9, title), subtitle = coalesce($10, subtitle),
-               terms = coalesce($11, terms), value = coalesce($12, value),
+               terms = coalesce($11, terms), value = coalesce($12, value), changed_at = $13,
                earliest_begin_time = least(earliest_begin_time, old.begin_time, s.begin_time),
                latest_end_time = greatest(latest_end_time, old.end_time, s.end_time)
            from old, s where id = $1
@@ -260,7 +285,8 @@ pub async fn change(
     .bind(&change.title)
     .bind(&change.subtitle)
     .bind(&change.terms)
-    .bind(change.value);
+    .bind(change.value)
+    .bind(now);
     // A change that was given up must not come after all: `By` would count twice when it is repeated.
     step_with(GIVES_WAY, pool, async |session| {
         lock_sale(session, voucher).await?;
@@ -311,13 +337,14 @@ pub async fn create(
 ) -> Result<Voucher, StoreError> {
     let query = sqlx::query_as(concat!(
         "with v as (
-           insert into vouchers (title, created_at, subtitle, terms, value)
-           values ($1, $2, $6, $7, $8)
+           insert into vouchers
+             (title, created_at, subtitle, terms, value, has_line, draw_time, draw_seed, draw_beacon)
+           values ($1, $2, $6, $7, $8, $11, $12, $13, $14)
            returning *
          ), s as (
            insert into seckill_vouchers
-             (voucher_id, initial_stock, stock, begin_time, end_time, price, pay_within_s)
-           select id, $3, $3, $4, $5, $9, $10 from v
+             (voucher_id, initial_stock, stock, begin_time, end_time, price, pay_within_s, held_for)
+           select id, $3, $3, $4, $5, $9, $10, case when $12 is null then 0 else 1 end from v
            returning *
          )
          select ",
@@ -333,7 +360,11 @@ pub async fn create(
     .bind(&new.terms)
     .bind(new.value)
     .bind(new.price)
-    .bind(new.pay_within_s);
+    .bind(new.pay_within_s)
+    .bind(new.has_line || new.draw.is_some())
+    .bind(new.draw.as_ref().map(|draw| draw.time))
+    .bind(new.draw.as_ref().map(|_| hex::encode(rand::random::<[u8; 32]>())))
+    .bind(new.draw.as_ref().map_or("", |draw| &draw.beacon));
     in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 

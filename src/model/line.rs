@@ -1,0 +1,71 @@
+//! Draws, and lines for vouchers that come back.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::OrderId;
+
+/// Who may have what there is of a voucher. The numbers are the database's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::FromRepr)]
+#[repr(i16)]
+pub enum HeldFor {
+    /// Anybody.
+    #[default]
+    Anybody = 0,
+    /// Those whom a draw will find.
+    Draw = 1,
+    /// Those who stand in line.
+    Line = 2,
+}
+
+/// Nobody has this number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0} says for nobody whom a voucher is held for")]
+pub struct InvalidHeldFor(i16);
+
+impl TryFrom<i16> for HeldFor {
+    type Error = InvalidHeldFor;
+    fn try_from(number: i16) -> Result<Self, InvalidHeldFor> {
+        Self::from_repr(number).ok_or(InvalidHeldFor(number))
+    }
+}
+
+/// Where an entry stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::EnumString)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum EntryStatus {
+    /// The draw is to come.
+    Entered,
+    /// In line.
+    InLine,
+    /// An order was offered, and is to be paid.
+    Offered,
+    /// The order is paid.
+    Bought,
+    /// The order was not paid in time, or given back.
+    Missed,
+    /// Its buyer left.
+    Left,
+}
+
+impl EntryStatus {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Entered, Self::InLine, Self::Offered, Self::Bought, Self::Missed, Self::Left];
+}
+
+/// A buyer's latest entry for a voucher.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
+pub struct Entry {
+    pub id: Uuid,
+    pub status: EntryStatus,
+    pub entered_at: DateTime<Utc>,
+    /// How many stand before it in line.
+    pub ahead: Option<i64>,
+    /// How many were offered an order in the last hour.
+    pub offered_in_the_last_hour: i64,
+    pub order_id: Option<OrderId>,
+}
