@@ -107,7 +107,7 @@ pub async fn find(
          from entries e
          left join orders o on o.id = e.order_id and o.voucher_id = e.voucher_id
          where e.voucher_id = $1 and e.user_id = $2
-         order by e.entered_at desc limit 1",
+         order by e.status = 1 desc, e.entered_at desc, e.place desc nulls last limit 1",
     )
     .bind(voucher.get())
     .bind(buyer.get())
