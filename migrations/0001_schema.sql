@@ -110,15 +110,18 @@ create table entries (
     order_id    bigint,
     -- When it was offered or gone.
     ended_at    timestamptz,
-    primary key (voucher_id, id),
+    primary key (id, voucher_id),
     constraint offered_means_an_order check ((status = 2) = (order_id is not null)),
     constraint ended_means_no_longer_waiting check ((status = 1) = (ended_at is null))
 );
 create unique index entries_one_waiting_per_user on entries (voucher_id, user_id) where status = 1;
 create index entries_of_user on entries (voucher_id, user_id);
-create index entries_in_line on entries (voucher_id, place) where status = 1;
--- The end of the line, also where those at its end are served or gone.
-create index entries_by_place on entries (voucher_id, place);
+-- A query has to say `place > 0` to go by these two: a look-up of one buyer's entry never does (as `orders_of_voucher`). The
+-- second one finds the end of the line, also where those at its end are served or gone.
+create index entries_in_line on entries (voucher_id, place) where status = 1 and place > 0;
+create index entries_by_place on entries (voucher_id, place) where place > 0;
+-- How many were offered an order lately.
+create index entries_offered on entries (voucher_id, ended_at) where status = 2;
 
 -- No foreign key to the sale or the voucher: every order would lock that one row
 -- (`for key share`) and queue behind its updates. `seckill audit` looks for orphans.

@@ -453,7 +453,7 @@ begin
     at := sale_time();
     select v.* into terms from vouchers v where v.id = voucher;
     select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
-    select max(e.place) into last_place from entries e where e.voucher_id = voucher;
+    select max(e.place) into last_place from entries e where e.voucher_id = voucher and e.place > 0;
     for k in 1 .. cardinality(buyers) loop
         buyer := buyers[k];
         entry_id := (select e.id from entries e where e.voucher_id = voucher and e.user_id = buyer and e.status = 1);
@@ -559,7 +559,7 @@ begin
         return 'drawn';
     end if;
     select array_agg(e.id order by e.place), array_agg(e.user_id order by e.place) into first_entries, buyers
-    from (select * from entries e where e.voucher_id = voucher and e.status = 1
+    from (select * from entries e where e.voucher_id = voucher and e.status = 1 and e.place > 0
           order by e.place limit least(sale.stock, cardinality(ids))) e;
     if first_entries is null then
         return 'idle';

@@ -100,7 +100,7 @@ pub async fn find(
                 end as status,
                 case when e.status = 1 and e.place is not null then (
                   select count(*) from entries other
-                  where other.voucher_id = $1 and other.status = 1 and other.place < e.place
+                  where other.voucher_id = $1 and other.status = 1 and other.place > 0 and other.place < e.place
                 ) end as ahead,
                 (select count(*) from entries other
                  where other.voucher_id = $1 and other.status = 2 and other.ended_at > $3) as offered_in_the_last_hour
