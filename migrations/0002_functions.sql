@@ -477,9 +477,7 @@ begin
             when not terms.has_line or (sale.held_for = 0 and sale.stock > 0) then 'line_closed'
             else 'entered'
         end;
-        if outcome = 'left' and sale.held_for = 1 then
-            delete from entries e where e.voucher_id = voucher and e.id = entry_id;
-        elsif outcome = 'left' then
+        if outcome = 'left' then
             update entries e set status = 3, ended_at = at where e.voucher_id = voucher and e.id = entry_id;
         elsif outcome = 'too_soon' then
             until := again;

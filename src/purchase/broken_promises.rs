@@ -197,7 +197,8 @@ const UNFAIR: &str = "
                row_number() over (partition by e.voucher_id order by sha256(convert_to(
                  concat_ws(':', v.id, v.draw_seed, coalesce(v.draw_beacon_number, ''), e.id), 'UTF8'))) as drawn
         from entries e join vouchers v on v.id = e.voucher_id
-        where v.drawn_at is not null and e.entered_at < v.draw_time and ($1::bigint is null or e.voucher_id = $1)
+        where v.drawn_at is not null and e.entered_at < v.draw_time
+          and not (e.status = 3 and e.ended_at < v.draw_time) and ($1::bigint is null or e.voucher_id = $1)
       ) entry
       where place is distinct from drawn
       union all

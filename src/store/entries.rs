@@ -133,6 +133,7 @@ pub async fn draw(
          from vouchers v left join lateral (
            select array_agg(e.id order by e.id) as ids, string_agg(e.id || E'\\n', '' order by e.id) as lines
            from entries e where e.voucher_id = $1 and $2 >= v.draw_time and e.entered_at < v.draw_time
+             and not (e.status = 3 and e.ended_at < v.draw_time)
          ) entered on true
          where v.id = $1 and draw_time is not null",
     )

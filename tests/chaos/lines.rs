@@ -175,7 +175,8 @@ pub async fn drawn(pool: &PgPool, voucher: VoucherId) {
 /// Holds what buyers were told against the entries, and what was published against the places. The audit has held before.
 pub async fn judge(sale: &Sale, voucher: VoucherId, gateway: &Gateway) -> String {
     let rows: Vec<(Uuid, i64, i16, bool)> = sqlx::query_as(
-        "select e.id, user_id, status, entered_at < draw_time
+        "select e.id, user_id, status,
+                entered_at < draw_time and not (status = 3 and ended_at < draw_time)
          from entries e join vouchers v on v.id = voucher_id where voucher_id = $1 order by place",
     )
     .bind(voucher.get())
@@ -192,8 +193,9 @@ pub async fn judge(sale: &Sale, voucher: VoucherId, gateway: &Gateway) -> String
     assert_eq!(draw.verify().unwrap(), by_place);
     let books = gateway.books();
     for (entry, buyer) in &books.entered {
-        let is_there = rows.iter().any(|row| (&row.0.to_string(), &row.1) == (entry, buyer));
-        assert!(is_there || books.left.contains(entry), "entry {entry} of user {buyer} is lost");
+        let found = rows.iter().find(|row| (&row.0.to_string(), &row.1) == (entry, buyer));
+        let (_, _, status, _) = found.unwrap_or_else(|| panic!("entry {entry} of {buyer} is lost"));
+        assert!(*status != 3 || books.left.contains(entry), "{buyer} did not leave: {entry}");
     }
     let offered = rows.iter().filter(|row| row.2 == 2).count();
     format!(

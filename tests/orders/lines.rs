@@ -138,7 +138,8 @@ async fn a_draw_serves_those_whom_its_seed_says_and_the_others_stand_in_line_beh
     // Who leaves is not drawn, and may come again.
     shop.entries("DELETE", 10).await.is(204);
     shop.entries("DELETE", 10).await.is(204);
-    shop.entries("GET", 10).await.problem(404, "entry_not_found");
+    assert_eq!(shop.entry(10).await["status"], "left");
+    shop.entries("GET", 11).await.problem(404, "entry_not_found");
     ids.retain(|_, user| *user != 10);
     shop.serve().await;
     assert_eq!(shop.entry(1).await["status"], "entered", "it is not time");
