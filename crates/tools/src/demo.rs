@@ -244,23 +244,24 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
     let mut begins_at = tokio::time::Instant::now() + begins_in;
 
     let mut nodes = start_nodes(args.nodes, address, node_options(args, &stores, secret)).await?;
-    let mut drawn = None;
+    let mut drawn = Vec::new();
     if args.draw {
         // Its entries close soon: only now.
-        drawn = Some(demo_draw::open(&database, (args.stock, begins_in), &buyers).await?);
+        let offer = Offer { draw_after: Some(demo_draw::entries_for(buyers.len())), ..offer };
+        drawn = demo_sales::open(&database, offer, &buyers).await?;
         begins_at = tokio::time::Instant::now() + begins_in;
     }
     let mut opened = None;
     if address.is_some() {
         let token = demo_board::admin_token(&database, &tokens).await?;
-        let shown = drawn.as_ref().unwrap_or(&sales[0]).voucher.id;
+        let shown = drawn.first().unwrap_or(&sales[0]).voucher.id;
         opened = args.board.show(nodes[0].address, shown, &token)?;
         tokio::time::sleep_until(begins_at).await;
     }
     let seed = rand::rng().random();
     let addresses = nodes.iter().map(|node| node.address).collect();
     let plan = crowd_plan(args, addresses, Arc::clone(&sales[0].path), seed);
-    let sold = sell(args, &database, &plan, &sales, drawn.as_ref()).await?;
+    let sold = sell(args, &database, &plan, &sales, drawn.first()).await?;
     // Stopped before the books are read: what they began is finished then. The node with the board goes
     // on; it has answered every attempt, or finished it while the crowd waited for the answer.
     let board = address.map(|_| (nodes.remove(0), opened));
@@ -363,9 +364,9 @@ async fn sell<'a>(
     if let Some(drawn) = drawn {
         let send = async |name: &str, buyers| send_crowd(name, plan_of(buyers)).await;
         let stores = (database, plan.nodes[0]);
-        let both = demo_draw::run(stores, (&sales[0], drawn), plan.seed, send).await?;
-        let drawn = Some((both.drawn, both.figures));
-        return Ok(Sold { crowd: both.crowd, waves: None, drawn });
+        let (crowd, verdict, figures) =
+            demo_draw::run(stores, (&sales[0], drawn), plan.seed, send).await?;
+        return Ok(Sold { crowd, waves: None, drawn: Some((verdict, figures)) });
     }
     let Some(share) = args.pay else {
         let plan = plan_of(sales.iter().flat_map(DemoSale::crowd).collect());

@@ -7,15 +7,15 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use axum::http::Method;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use super::demo_sales::{self, DemoSale, Offer};
+use super::demo_sales::DemoSale;
 use super::verdict::VoucherVerdict;
 use load::calls::{self, Call};
 use load::crowd::{Buyer, CrowdReport};
@@ -58,23 +58,8 @@ pub fn check(users: u32, stock: i32) -> Result<(), ConfigError> {
 }
 
 /// How long the entries are open: 2,000 buyers enter in a second, also on a busy machine.
-fn entries_for(users: usize) -> Duration {
+pub fn entries_for(users: usize) -> Duration {
     Duration::from_secs(3) + Duration::from_secs(users as u64) / 2_000
-}
-
-/// Puts the voucher on sale that is drawn.
-///
-/// # Errors
-/// As any statement.
-pub async fn open<'a>(
-    database: &Database,
-    (stock, begins_in): (i32, Duration),
-    buyers: &'a [(UserId, String)],
-) -> anyhow::Result<DemoSale<'a>> {
-    let draw_after = Some(entries_for(buyers.len()));
-    let offer = Offer { count: 1, stock, begins_in, pay_within: None, draw_after };
-    let opened = demo_sales::open(database, offer, buyers).await?;
-    opened.into_iter().next().context("there is one sale")
 }
 
 fn is_fast(place: &usize) -> bool {
@@ -124,17 +109,13 @@ pub struct DrawFigures {
 
 /// The fast buyers and the others, of whom these got a voucher.
 fn groups(users: usize, first_come: &[usize], drawn: &[usize]) -> [Served; 2] {
-    let fast = |places: &[usize]| places.iter().filter(|place| is_fast(place)).count();
-    let served = |buyers: usize, first_come, taken| Served {
-        buyers,
-        first_come,
-        drawn: taken,
-        expected: drawn.len() as f64 * buyers as f64 / users as f64,
-    };
-    let all = users.div_ceil(FAST_ONE_IN);
-    let (first_fast, drawn_fast) = (fast(first_come), fast(drawn));
-    let others = (first_come.len() - first_fast, drawn.len() - drawn_fast);
-    [served(all, first_fast, drawn_fast), served(users - all, others.0, others.1)]
+    [true, false].map(|fast| {
+        let count = |places: &[usize]| places.iter().filter(|it| is_fast(it) == fast).count();
+        let all = users.div_ceil(FAST_ONE_IN);
+        let buyers = if fast { all } else { users - all };
+        let expected = drawn.len() as f64 * buyers as f64 / users as f64;
+        Served { buyers, first_come: count(first_come), drawn: count(drawn), expected }
+    })
 }
 
 /// Pearson's, of two groups of whom so many have a voucher: how far that is from equal chances.
@@ -151,17 +132,8 @@ fn chi_square(groups: [(usize, usize); 2]) -> f64 {
     groups.map(of_group).iter().sum()
 }
 
-/// The sale that was drawn beside the one that was not.
-pub struct BothSales {
-    /// Of both; its rates and latencies are those of the one where whoever came first was served.
-    pub crowd: CrowdReport,
-    /// On the one that was drawn.
-    pub drawn: VoucherVerdict,
-    /// Who got a voucher.
-    pub figures: DrawFigures,
-}
-
-/// Sends the crowd to both with `send`, first to the draw, and holds the draw against what was published of it.
+/// Sends the crowd to both with `send`, first to the draw, and holds the draw against what was published of it. The report
+/// is of both; its rates and latencies are those of the sale where whoever came first was served.
 ///
 /// # Errors
 /// When a crowd cannot be sent, or the database does not answer.
@@ -170,14 +142,14 @@ pub async fn run(
     (first, drawn): (&DemoSale<'_>, &DemoSale<'_>),
     seed: u64,
     send: impl AsyncFn(&str, Vec<Buyer>) -> anyhow::Result<CrowdReport>,
-) -> anyhow::Result<BothSales> {
+) -> anyhow::Result<(CrowdReport, VoucherVerdict, DrawFigures)> {
     let mut entered = send("The entries", crowd(drawn, seed)).await?;
     let mut report = send("First come", crowd(first, seed)).await?;
     let entered = entered.told_at.remove(&drawn.path).unwrap_or_default();
     let first = report.told_at.get(&first.path).cloned().unwrap_or_default();
     let (verdict, told, figures) = judge((database, node), drawn, &entered, &first).await?;
     report.told_at.insert(Arc::clone(&drawn.path), told);
-    Ok(BothSales { crowd: report, drawn: verdict, figures })
+    Ok((report, verdict, figures))
 }
 
 async fn judge(
@@ -284,11 +256,6 @@ async fn owners(database: &Database, voucher: VoucherId) -> Result<HashMap<Uuid,
 
 /// What those are told who were drawn first, and what came of the entries that were not taken.
 async fn told(node: SocketAddr, sale: &DemoSale<'_>, drawn: &[usize], entered: &Told) -> Told {
-    #[derive(Deserialize)]
-    struct EntryBody {
-        status: String,
-        order_id: Option<String>,
-    }
     let buyers: Vec<_> = drawn.iter().map(|place| &sale.buyers[*place]).collect();
     let ask =
         |(_, token): &&(UserId, String)| get(node, sale.path.to_string(), Some(token.as_str()));
@@ -296,21 +263,19 @@ async fn told(node: SocketAddr, sale: &DemoSale<'_>, drawn: &[usize], entered: &
     let answers = calls::send(&asked, AT_ONCE, ANSWER_WITHIN).await;
     let mut told = Told::default();
     for ((user, _), answer) in buyers.into_iter().zip(answers) {
-        let entry: Option<EntryBody> =
-            answer.and_then(|answer| serde_json::from_slice(&answer.body).ok());
-        let (status, order_id) =
-            entry.map_or((NO_ANSWER.to_owned(), None), |entry| (entry.status, entry.order_id));
-        let is_bought = status == "bought";
-        if is_bought {
+        let body = answer.map(|answer| answer.body).unwrap_or_default();
+        let entry: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let mut outcome = entry["status"].as_str().unwrap_or(NO_ANSWER);
+        if outcome == "bought" {
+            outcome = ORDERED;
             told.served += 1;
-            told.acknowledged
-                .push(AcknowledgedOrder { user_id: user.to_string().into(), order_id });
+            let order_id = entry["order_id"].as_str().map(str::to_owned);
+            let user_id = user.to_string().into();
+            told.acknowledged.push(AcknowledgedOrder { user_id, order_id });
         }
-        let outcome = if is_bought { ORDERED.to_owned() } else { status };
-        *told.outcomes.entry(outcome).or_default() += 1;
+        *told.outcomes.entry(outcome.to_owned()).or_default() += 1;
     }
-    let refused = entered.outcomes.iter().filter(|(code, _)| *code != ORDERED);
-    for (code, count) in refused {
+    for (code, count) in entered.outcomes.iter().filter(|(code, _)| *code != ORDERED) {
         *told.outcomes.entry(code.clone()).or_default() += count;
     }
     told
