@@ -13,9 +13,10 @@ const ASK_AGAIN_MS = 2_000;
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-// Asks whether the order is to be cancelled.
-function isSure() {
-  const dialog = byId("cancel-order");
+// Asks whether that is to be done: `cancel` an order, `leave` a draw or a line.
+export function isSure(what) {
+  const dialog = byId("question");
+  for (const part of ["title", "about", "no", "yes"]) setText(byId(`question-${part}`), texts[`${what}_${part}`]);
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {
@@ -90,7 +91,7 @@ export class OrderActions {
   }
 
   async cancel() {
-    if (!(await isSure())) return;
+    if (!(await isSure("cancel"))) return;
     this.say("");
     const answer = await apiAsUser("POST", `/api/orders/${this.order.order_id}/cancellation`);
     if (answer.ok) learn(answer.body);

@@ -20,7 +20,7 @@ use super::problem::Code;
 use super::schemas::Id;
 use super::vouchers::PathId;
 use super::{ApiError, App};
-use crate::model::{Clock, Draw, Entry, EntryStatus, OrderId, Refusal, UserId, VoucherId, is_public_number};
+use crate::model::{Clock, Draw, Entry, EntryStatus, Line, OrderId, Refusal, UserId, VoucherId, is_public_number};
 use crate::purchase::Purchases;
 use crate::store::entries::{self, Entered};
 use crate::store::{Database, ReadCache, Service};
@@ -184,6 +184,25 @@ pub async fn draw(
         Some(draw) => Ok(([(header::CONTENT_TYPE, "application/json")], draw)),
         None => Err(ApiError::new(Code::NotFound).detail("this voucher has no draw")),
     }
+}
+
+/// How many wait for a voucher, and how far its draw is.
+#[utoipa::path(get, path = "/api/vouchers/{id}/line", tag = "entries", operation_id = "count_line",
+    security(("token" = [])),
+    params(("id" = Id, Path, description = "the voucher")),
+    responses(
+        (status = 200, body = Line, description = "the numbers"),
+        (status = 403, description = "`forbidden`: not an administrator"),
+        (status = 404, description = "`voucher_not_found`"),
+    ))]
+pub async fn line(
+    State(app): State<App>,
+    _: AdminSession,
+    PathId(voucher): PathId<VoucherId>,
+) -> Result<Json<Line>, ApiError> {
+    let now = app.purchases.clock().now();
+    let line = entries::line(app.database.pool(), voucher, now).await?;
+    line.map(Json).ok_or(ApiError::new(Code::VoucherNotFound))
 }
 
 /// The public number of a draw.

@@ -46,6 +46,7 @@ pub(super) const PATH: &str = "/api/openapi.json";
         entries::find,
         entries::leave,
         entries::draw,
+        entries::line,
         entries::tell_number,
         events::of_all,
         events::of_voucher,

@@ -58,6 +58,7 @@ pub fn api(app: App) -> Router {
         .route("/api/refunds", get(payments::list_refunds))
         .route("/api/payments/unmatched", get(payments::list_unmatched))
         .route("/api/vouchers/{id}/draw", put(entries::tell_number))
+        .route("/api/vouchers/{id}/line", get(entries::line))
         .route("/api/vouchers/{id}/entries", get(entries::find))
         .route("/api/nodes", get(nodes::list));
     let logging_in = Router::new().route("/api/sessions", post(sessions::create));

@@ -64,6 +64,8 @@ pub struct VoucherBody {
     /// When the entries of its draw close; null where whoever comes first is served first.
     #[schema(required = true)]
     pub draw_time: Option<DateTime<Utc>>,
+    /// The source and the time of a public number that goes into its draw; empty: there is none.
+    pub draw_beacon: String,
 }
 
 impl VoucherBody {
@@ -83,6 +85,7 @@ impl VoucherBody {
             end_time: voucher.end_time,
             line: voucher.has_line,
             draw_time: voucher.draw_time,
+            draw_beacon: voucher.draw_beacon,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::OrderId;
@@ -68,4 +69,28 @@ pub struct Entry {
     /// How many were offered an order in the last hour.
     pub offered_in_the_last_hour: i64,
     pub order_id: Option<OrderId>,
+}
+
+/// Who waits for a voucher, in numbers, and how far its draw is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = LineBody)]
+pub struct Line {
+    /// Buyers who entered the draw that is to come.
+    #[schema(minimum = 0)]
+    pub entered: i64,
+    /// Buyers in line.
+    #[schema(minimum = 0)]
+    pub in_line: i64,
+    /// Buyers who were offered an order.
+    #[schema(minimum = 0)]
+    pub offered: i64,
+    /// Whether the entries of the draw are closed; null where there is none.
+    #[schema(required = true)]
+    pub closed: Option<bool>,
+    /// The public number of the draw, once it is there.
+    #[schema(required = true)]
+    pub number: Option<String>,
+    /// When the entries were drawn.
+    #[schema(required = true)]
+    pub drawn_at: Option<DateTime<Utc>>,
 }

@@ -17,7 +17,7 @@ pub use clock::{Clock, ManualClock, SharedClock, SystemClock};
 pub use currency::Currency;
 pub use draw::{Draw, is_public_number};
 pub use ids::{InvalidId, OrderId, UserId, VoucherId};
-pub use line::{Entry, EntryStatus, HeldFor};
+pub use line::{Entry, EntryStatus, HeldFor, Line};
 pub use order::{Due, Order, OrderStatus};
 pub use outcome::{Outcome, Refusal};
 pub use recent_peak::RecentPeak;

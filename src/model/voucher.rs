@@ -62,6 +62,8 @@ pub struct Voucher {
     pub has_line: bool,
     /// When the entries of its draw close, where it has one.
     pub draw_time: Option<DateTime<Utc>>,
+    /// The source and the time of a public number that goes into its draw; empty: there is none.
+    pub draw_beacon: String,
     /// Moves with every change that is not a plain sale. What is remembered of a sale is true of one
     /// revision only.
     pub revision: i64,
@@ -108,6 +110,7 @@ impl Voucher {
             held_for: HeldFor::Anybody,
             has_line: false,
             draw_time: None,
+            draw_beacon: String::new(),
             revision: 1,
         }
     }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::columns::row;
 use super::statements::{in_time, step_in_time, transaction_within};
 use super::{DatabaseSession, Service, StoreError};
-use crate::model::{Draw, Entry, OrderId, UserId, VoucherId};
+use crate::model::{Draw, Entry, Line, OrderId, UserId, VoucherId};
 
 row! { Entry: id, status, entered_at, ahead, offered_in_the_last_hour, order_id }
 
@@ -136,6 +136,28 @@ pub async fn draw(
              and not (e.status = 3 and e.ended_at < v.draw_time)
          ) entered on true
          where v.id = $1 and draw_time is not null",
+    )
+    .bind(voucher.get())
+    .bind(now);
+    in_time(pool, async |session| query.fetch_optional(session).await).await
+}
+
+row! { Line: entered, in_line, offered, closed, number, drawn_at }
+
+/// Who waits for `voucher` at `now`, and how far its draw is; `None`: there is no such voucher.
+pub async fn line(
+    pool: &PgPool,
+    voucher: VoucherId,
+    now: DateTime<Utc>,
+) -> Result<Option<Line>, StoreError> {
+    let query = sqlx::query_as(
+        "select count(e.id) filter (where e.status = 1 and e.place is null) as entered,
+                count(e.id) filter (where e.status = 1 and e.place is not null) as in_line,
+                count(e.id) filter (where e.status = 2) as offered,
+                v.draw_time <= $2 as closed, v.draw_beacon_number as number, v.drawn_at
+         from vouchers v left join entries e on e.voucher_id = v.id
+         where v.id = $1
+         group by v.draw_time, v.draw_beacon_number, v.drawn_at",
     )
     .bind(voucher.get())
     .bind(now);

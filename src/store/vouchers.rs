@@ -12,14 +12,14 @@ use crate::model::{Voucher, VoucherId};
 
 row! {
     Voucher: id, title, subtitle, terms, value, price, pay_within_s, stock, initial_stock, begin_time,
-    end_time, paused, held_for, has_line, draw_time, revision
+    end_time, paused, held_for, has_line, draw_time, draw_beacon, revision
 }
 
 /// The columns of a [`Voucher`], of `v`, the voucher, and `s`, its sale.
 macro_rules! columns {
     () => {
         "v.id, v.title, v.subtitle, v.terms, v.value, s.price, s.pay_within_s, s.stock, s.initial_stock,
-         s.begin_time, s.end_time, s.paused, s.held_for, v.has_line, v.draw_time, s.revision"
+         s.begin_time, s.end_time, s.paused, s.held_for, v.has_line, v.draw_time, v.draw_beacon, s.revision"
     };
 }
 

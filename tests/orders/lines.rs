@@ -16,13 +16,13 @@ use testkit::shop::world::{PRICE, World};
 use testkit::wait::eventually;
 
 /// A shop with one sale, and what its servers do by themselves.
-struct Shop {
-    api: Api,
-    voucher: Voucher,
+pub struct Shop {
+    pub api: Api,
+    pub voucher: Voucher,
 }
 
 impl Shop {
-    async fn with_line(stock: i32, users: u32) -> Self {
+    pub async fn with_line(stock: i32, users: u32) -> Self {
         let world = World::new().await;
         world.users(users).await;
         let voucher = world.voucher_with_line(stock).await;
@@ -31,11 +31,21 @@ impl Shop {
 
     /// A sale since an hour ago, whose entries close in an hour.
     async fn with_draw(stock: i32, price: i64, beacon: &str, users: u32) -> Self {
+        Self::drawn_in(TimeDelta::hours(1), stock, price, beacon, users).await
+    }
+
+    pub async fn drawn_in(
+        closes: TimeDelta,
+        stock: i32,
+        price: i64,
+        beacon: &str,
+        users: u32,
+    ) -> Self {
         let world = World::new().await;
         world.users(users).await;
         let now = world.clock.now();
         let (begin, end) = (now - TimeDelta::hours(1), now + TimeDelta::days(1));
-        let draw = NewDraw { time: now + TimeDelta::hours(1), beacon: beacon.to_owned() };
+        let draw = NewDraw { time: now + closes, beacon: beacon.to_owned() };
         let free = NewVoucher::free("100 for 80", stock, begin, end);
         let voucher = world.new_voucher(&NewVoucher { price, draw: Some(draw), ..free }).await;
         Self::of(world, voucher).await
@@ -46,47 +56,45 @@ impl Shop {
         Self { api: Api::at(world, address), voucher }
     }
 
-    fn world(&self) -> &World {
+    pub fn world(&self) -> &World {
         &self.api.world
     }
 
-    async fn entries(&self, method: &str, user: i64) -> Answer {
+    pub async fn entries(&self, method: &str, user: i64) -> Answer {
         let path = format!("/api/vouchers/{}/entries", self.voucher.id);
         let request = self.api.request(method, &path).bearer_auth(self.world().token(user));
         self.api.send(request).await
     }
 
-    async fn enter(&self, user: i64) -> Answer {
+    pub async fn enter(&self, user: i64) -> Answer {
         self.entries("POST", user).await
     }
 
-    async fn entry(&self, user: i64) -> Value {
+    pub async fn entry(&self, user: i64) -> Value {
         self.entries("GET", user).await.is(200).body.clone()
     }
 
-    async fn buy(&self, user: i64) -> Answer {
+    pub async fn buy(&self, user: i64) -> Answer {
         self.api.buy(user, self.voucher.id).await
     }
 
-    async fn cancel(&self, user: i64, order: &str) {
+    pub async fn cancel(&self, user: i64, order: &str) {
         let path = format!("/api/orders/{order}/cancellation");
         let request = self.api.request("POST", &path).bearer_auth(self.world().token(user));
         self.api.send(request).await.is(200);
     }
 
     /// What every server does for lines, until there is nothing to do.
-    async fn serve(&self) {
-        let world = self.world().another_process();
-        let mut work = LineWork::new(world.database.clone(), world.shop().await);
-        while work.step().await.unwrap() {}
+    pub async fn serve(&self) {
+        serve(self.world()).await;
     }
 
-    async fn expire(&self) {
+    pub async fn expire(&self) {
         let world = self.world().another_process();
         Expiry::new(world.database.clone(), world.shop().await).step().await.unwrap();
     }
 
-    async fn draw(&self) -> Value {
+    pub async fn draw(&self) -> Value {
         let mut draw = Value::Null;
         // What is kept is of less than a second ago.
         let path = format!("/api/vouchers/{}/draw", self.voucher.id);
@@ -99,7 +107,7 @@ impl Shop {
         draw
     }
 
-    async fn after(&self, time: TimeDelta) {
+    pub async fn after(&self, time: TimeDelta) {
         self.world().set_time(self.world().clock.now() + time).await;
     }
 
@@ -109,7 +117,7 @@ impl Shop {
         sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await.unwrap();
     }
 
-    async fn holds(&self) {
+    pub async fn holds(&self) {
         let audit = self.world().audit().await;
         assert!(audit.holds, "{audit:?}");
     }
@@ -119,6 +127,13 @@ impl Shop {
         let told: Vec<String> = audit.violations.iter().map(ToString::to_string).collect();
         assert!(told.iter().any(|violation| violation.contains(what)), "{what}: {told:?}");
     }
+}
+
+/// What every server does for lines, until there is nothing to do.
+pub async fn serve(world: &World) {
+    let world = world.another_process();
+    let mut work = LineWork::new(world.database.clone(), world.shop().await);
+    while work.step().await.unwrap() {}
 }
 
 #[tokio::test]

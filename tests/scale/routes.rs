@@ -158,6 +158,8 @@ async fn a_draw_is_made(walk: &mut Walk, buyer: &str, admin: &str) {
     let world = walk.api.world.clone();
     let mut work = LineWork::new(world.database.clone(), world.shop().await);
     while work.step().await.unwrap() {}
+    let line = walk.ask("GET", "/api/vouchers/{id}/line", &format!("{path}/line"), admin).await;
+    assert_eq!((&line.is(200).body["offered"], &line.body["number"]), (&json!(1), &json!("7")));
     let entry = walk.ask("GET", entries_route, &entries, buyer).await;
     assert_eq!(entry.is(200).text_of("status"), "bought");
     assert!(walk.ask("GET", draw_route, &draw, "").await.is(200).body["seed"].is_string());
