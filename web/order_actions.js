@@ -16,7 +16,10 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 // Asks whether that is to be done: `cancel` an order, `leave` a draw or a line.
 export function isSure(what) {
   const dialog = byId("question");
-  for (const part of ["title", "about", "no", "yes"]) setText(byId(`question-${part}`), texts[`${what}_${part}`]);
+  setText(byId("question-title"), texts[`${what}_title`]);
+  setText(byId("question-about"), texts[`${what}_about`]);
+  setText(byId("question-yes"), texts[`${what}_yes`]);
+  setText(byId("question-no"), texts[`${what}_no`]);
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {

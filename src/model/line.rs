@@ -71,7 +71,7 @@ pub struct Entry {
     pub order_id: Option<OrderId>,
 }
 
-/// Who waits for a voucher, in numbers, and how far its draw is.
+/// How many wait for a voucher, and how far its draw is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = LineBody)]
 pub struct Line {

@@ -41,7 +41,7 @@ pub(super) fn sale(texts: &Texts) -> Markup {
     }
 }
 
-/// Who waits for the sale that is watched, and the public number of its draw.
+/// How many wait for the sale that is watched, and the public number of its draw.
 fn line(texts: &Texts) -> Markup {
     html! {
         div #line hidden {
@@ -56,7 +56,7 @@ fn line(texts: &Texts) -> Markup {
     }
 }
 
-/// Who is served first: what only a new sale has.
+/// The draw and the line, which only a new sale has.
 fn fairness(texts: &Texts) -> Markup {
     html! {
         p.note.whole-line { (texts["fairness_about"]) }

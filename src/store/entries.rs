@@ -144,7 +144,7 @@ pub async fn draw(
 
 row! { Line: entered, in_line, offered, closed, number, drawn_at }
 
-/// Who waits for `voucher` at `now`, and how far its draw is; `None`: there is no such voucher.
+/// How many wait for `voucher` at `now`, and how far its draw is; `None`: there is no such voucher.
 pub async fn line(
     pool: &PgPool,
     voucher: VoucherId,

@@ -1,4 +1,4 @@
-//! A draw and a line in the shop: entering, the order, the place, and who did not pay in time. In a real browser.
+//! A draw and a line in the shop: entering, the order, the place, and an offer that is not paid in time. In a real browser.
 
 use chrono::TimeDelta;
 use serde_json::json;
@@ -54,7 +54,8 @@ async fn a_draw_is_entered_and_ends_with_an_order_or_a_place_in_line() {
     let (one, two) = tokio::join!(visited(&shop.api, 1), visited(&shop.api, 2));
     one.until_text(BADGE, "Draw: enter now").await;
     one.until_text(ENTRY, "Whoever enters early has no advantage").await;
-    one.until("/^Entries close in 00:(30|29):/.test(document.querySelector('.when').innerText)").await;
+    one.until("/^Entries close in 00:(30|29):/.test(document.querySelector('.when').innerText)")
+        .await;
     let before = one.value(PLACES).await;
     is_readable(&one).await;
     press(&one, "Enter the draw", "Entered").await;
@@ -63,7 +64,7 @@ async fn a_draw_is_entered_and_ends_with_an_order_or_a_place_in_line() {
     one.until_text(ENTRY, entry["entry_id"].as_str().unwrap()).await;
     assert_eq!(one.value(PLACES).await, before);
     is_readable(&one).await;
-    // Who leaves is asked, and may come again.
+    // A buyer who leaves is asked first, and may come again.
     one.click(LEAVE).await;
     one.until_text("#question", "Your entry, or your place in line, is lost").await;
     one.click("#question [value=no]").await;
@@ -90,7 +91,9 @@ async fn a_draw_is_entered_and_ends_with_an_order_or_a_place_in_line() {
     let (winner, other, waits) = if first_wins { (one, two, 2) } else { (two, one, 1) };
     winner.until_shown(PAY).await;
     winner.until_text(ENTRY, "It is your turn.").await;
-    winner.until("/^Pay within 1[45]:/.test(document.querySelector('.pay-within').innerText)").await;
+    winner
+        .until("/^Pay within 1[45]:/.test(document.querySelector('.pay-within').innerText)")
+        .await;
     is_readable(&winner).await;
     other.until_text(ENTRY, "You are the next in line. Offered in the last hour: 1.").await;
     other.until_text(BADGE, "Sold out: line open").await;
@@ -142,7 +145,9 @@ async fn what_comes_back_is_offered_to_the_buyer_in_line_who_pays() {
     shop.serve().await;
     browser.until_text(ENTRY, "It is your turn.").await;
     browser.until_text(MESSAGE, "Reserved for you. Order ").await;
-    browser.until("/^Pay within 1[45]:/.test(document.querySelector('.pay-within').innerText)").await;
+    browser
+        .until("/^Pay within 1[45]:/.test(document.querySelector('.pay-within').innerText)")
+        .await;
     browser.click(PAY).await;
     browser.click("[data-action=pay]").await;
     browser.until_text("#result", "Paid. The order is yours.").await;
