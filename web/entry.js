@@ -2,7 +2,7 @@
 // drawn. Each card has one; the card's button enters.
 
 import { setText, stateOf } from "./format.js";
-import { about } from "./live.js";
+import { about, serverNow } from "./live.js";
 import { ask, isLive, orderOf } from "./my_orders.js";
 import { isSure } from "./order_actions.js";
 import { api, element, fill, isolated, language, texts } from "./page.js";
@@ -85,7 +85,7 @@ export class Entry {
       return [entered, comes].filter(Boolean).join(" ");
     }
     if (entered) return entered;
-    if (closesAt && ["upcoming", "draw_open"].includes(status)) {
+    if (closesAt && serverNow() < Date.parse(closesAt)) {
       return fill(texts.draw_until, { at: dates.format(new Date(closesAt)) });
     }
     return status === "line_open" ? texts.line_open_now : texts.line_comes;
@@ -96,7 +96,7 @@ export class Entry {
     const status = this.card.status();
     if (!this.card.voucher.line || !session() || ["upcoming", "ended"].includes(status)) return true;
     const isDue = {
-      entered: !["draw_open", "draw_closed"].includes(status),
+      entered: !["draw_open", "draw_closed", "paused"].includes(status),
       in_line: performance.now() >= this.askAt,
     }[this.entry?.status];
     if (this.isKnown && !isDue) return true;
