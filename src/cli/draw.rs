@@ -53,8 +53,9 @@ fn verify(file: &PathBuf) -> anyhow::Result<()> {
         std::fs::read_to_string(file)
     };
     let text = text.map_err(|error| ConfigError(format!("{name} cannot be read: {error}")))?;
-    let draw: Draw = serde_json::from_str(&text)
-        .map_err(|error| ConfigError(format!("{name} is not what was published of a draw: {error}")))?;
+    let draw: Draw = serde_json::from_str(&text).map_err(|error| {
+        ConfigError(format!("{name} is not what was published of a draw: {error}"))
+    })?;
     let drawn = draw.verify().map_err(|what| anyhow::anyhow!("the draw does not hold: {what}"))?;
     for entry in &drawn {
         program::say(entry)?;

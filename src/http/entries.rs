@@ -20,7 +20,9 @@ use super::problem::Code;
 use super::schemas::Id;
 use super::vouchers::PathId;
 use super::{ApiError, App};
-use crate::model::{Clock, Draw, Entry, EntryStatus, OrderId, Refusal, UserId, VoucherId, is_public_number};
+use crate::model::{
+    Clock, Draw, Entry, EntryStatus, OrderId, Refusal, UserId, VoucherId, is_public_number,
+};
 use crate::purchase::Purchases;
 use crate::store::entries::{self, Entered};
 use crate::store::{Database, ReadCache, Service};
@@ -75,7 +77,9 @@ async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Option<Entr
 /// Why nothing was done; a change, or nothing to change, is none.
 fn refused(app: &App, entered: Entered) -> Result<Entered, ApiError> {
     Err(match entered {
-        Entered::Entered | Entered::EnteredBefore | Entered::Left | Entered::NotEntered => return Ok(entered),
+        Entered::Entered | Entered::EnteredBefore | Entered::Left | Entered::NotEntered => {
+            return Ok(entered);
+        }
         Entered::VoucherNotFound => ApiError::new(Code::VoucherNotFound),
         Entered::SaleNotStarted => ApiError::new(Code::SaleNotStarted),
         Entered::SaleEnded => ApiError::new(Code::SaleEnded),

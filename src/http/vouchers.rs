@@ -129,10 +129,10 @@ impl VoucherCreationBody {
             price: self.price.unwrap_or_default(),
             pay_within_s: self.pay_within_s.unwrap_or(vouchers::DEFAULT_PAY_WITHIN_S),
             has_line: self.line.unwrap_or_default(),
-            draw: self.draw_time.and_then(kept).map(|time| NewDraw {
-                time,
-                beacon: self.draw_beacon.unwrap_or_default(),
-            }),
+            draw: self
+                .draw_time
+                .and_then(kept)
+                .map(|time| NewDraw { time, beacon: self.draw_beacon.unwrap_or_default() }),
             ..NewVoucher::free(self.title, self.stock, begin_time, end_time)
         };
         new.check().map(|()| new)

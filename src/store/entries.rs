@@ -70,11 +70,10 @@ pub async fn enter(
     voucher: VoucherId,
     wishes: &[Wish],
 ) -> Result<Vec<Entered>, StoreError> {
-    let query =
-        sqlx::query_as("select outcome, earlier_id, until from enter_line($1, $2, $3)")
-            .bind(voucher.get())
-            .bind(wishes.iter().map(|wish| wish.buyer.get()).collect::<Vec<_>>())
-            .bind(wishes.iter().map(|wish| wish.new_id).collect::<Vec<_>>());
+    let query = sqlx::query_as("select outcome, earlier_id, until from enter_line($1, $2, $3)")
+        .bind(voucher.get())
+        .bind(wishes.iter().map(|wish| wish.buyer.get()).collect::<Vec<_>>())
+        .bind(wishes.iter().map(|wish| wish.new_id).collect::<Vec<_>>());
     let rows: Vec<EnteredRow> =
         step_in_time(pool, async |session| query.fetch_all(session).await).await?;
     assert_eq!(rows.len(), wishes.len(), "enter_line says something of each wish: {rows:?}");
@@ -215,5 +214,7 @@ pub async fn serve(
         .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>());
     let serve = async |session: &mut DatabaseSession| query.fetch_one(session).await;
     let served: String = transaction_within(SERVED_WITHIN, pool, serve).await?;
-    served.parse().map_err(|_| StoreError::defect(Service::Postgres, format!("serve_line says {served}")))
+    served
+        .parse()
+        .map_err(|_| StoreError::defect(Service::Postgres, format!("serve_line says {served}")))
 }

@@ -100,8 +100,10 @@ impl NewVoucher {
                 return Err("draw_time must lie between begin_time and end_time");
             }
             if beacon.chars().count() > MAX_SUBTITLE || beacon.contains(is_unseen) {
-                return Err("draw_beacon must have at most 200 characters, none of which is a control, zero-width or \
-                            direction-changing one");
+                return Err(
+                    "draw_beacon must have at most 200 characters, none of which is a control, zero-width or \
+                            direction-changing one",
+                );
             }
         }
         VoucherChange {
