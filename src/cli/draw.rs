@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
-use crate::model::{Clock, Draw, SystemClock, VoucherId, is_public_number};
+use crate::model::{Draw, VoucherId, is_public_number};
 use crate::store::{Database, entries};
 
 /// Verify draws, and tell them their public numbers
@@ -69,7 +69,7 @@ async fn tell_number(NumberArgs { id, number, database }: NumberArgs) -> anyhow:
         return Err(ConfigError("the number must be 1 to 200 digits and letters".to_owned()).into());
     }
     let tell = async |database: &Database| {
-        let told = entries::tell_number(database.pool(), id, &number, SystemClock.now()).await;
+        let told = entries::tell_number(database.pool(), id, &number).await;
         told.context("the number could not be told")
     };
     if !database.with_database(Access::Write, tell).await? {

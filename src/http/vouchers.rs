@@ -311,6 +311,8 @@ pub async fn change(
         Changed::SoldAlready => Err(ApiError::new(Code::StockIsSold)),
         Changed::SaleCancelled => Err(ApiError::new(Code::SaleCancelled)),
         Changed::StockTooLarge => Err(ApiError::invalid("there would be too many to count")),
-        Changed::NoDuration => Err(ApiError::invalid("begin_time must lie before end_time")),
+        Changed::NoDuration => Err(ApiError::invalid(
+            "begin_time must lie before end_time, and a draw that is to come between them",
+        )),
     }
 }

@@ -7,11 +7,13 @@ use futures_util::future::join_all;
 use seckill::model::{Clock, Draw, Voucher};
 use seckill::orders::expiry::Expiry;
 use seckill::orders::line::LineWork;
+use seckill::store::entries;
 use seckill::store::vouchers::{NewDraw, NewVoucher};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::held_rows::waiting;
 use testkit::shop::world::{PRICE, World};
 use testkit::wait::eventually;
 
@@ -198,8 +200,8 @@ async fn a_draw_with_a_beacon_waits_for_its_number_and_takes_one() {
     for user in 1..=3 {
         shop.enter(user).await.is(201);
     }
-    let admin = shop.world().admin_token(100).await;
     let tell = async |number: &str| {
+        let admin = shop.world().admin_token(100).await;
         let path = format!("/api/vouchers/{}/draw", shop.voucher.id);
         let request = shop.api.request("PUT", &path).bearer_auth(&admin);
         shop.api.send(request.json(&json!({ "number": number }))).await
@@ -258,7 +260,10 @@ async fn what_comes_back_goes_to_the_first_in_line_and_when_nobody_waits_to_anyb
     shop.expire().await;
     shop.serve().await;
     assert_eq!(shop.entry(3).await["status"], "missed");
-    shop.buy(5).await.is(201);
+    eventually("the server knows what another one gave back", async || {
+        shop.buy(5).await.status == 201
+    })
+    .await;
     shop.holds().await;
 }
 
@@ -329,11 +334,36 @@ async fn an_audit_finds_who_was_passed_and_a_draw_that_is_not_what_its_seed_says
     )
     .await;
     shop.is_broken("fair_order: 1 orders were placed past those who waited: 99").await;
-    shop.sql("delete from orders where id = 99; update seckill_vouchers set stock = 1 where voucher_id = $1").await;
+    shop.sql(
+        "delete from orders where id = 99; update seckill_vouchers set stock = 1 where voucher_id = $1;
+              update orders set updated_at = sale_time()",
+    )
+    .await;
     shop.holds().await;
     shop.sql("update orders set updated_at = sale_time() - interval '2 minutes'").await;
     shop.is_broken("no_stuck_stock: 1 users stand in line for what has been there for a minute: 2")
         .await;
+}
+
+/// An entry that commits after the close, but came before it, is in what is published from the first moment.
+#[tokio::test]
+async fn what_is_published_of_a_draw_waits_for_entries_that_came_before_the_close() {
+    let shop = Shop::with_draw(1, 0, "", 2).await;
+    let pool = shop.world().database.pool();
+    let mut session = PgConnection::connect(&shop.world().database_url).await.unwrap();
+    let id = uuid::Uuid::new_v4();
+    let enters =
+        format!("begin; select enter_line({}, array[1], array['{id}'::uuid])", shop.voucher.id);
+    sqlx::raw_sql(AssertSqlSafe(enters)).execute(&mut session).await.unwrap();
+    shop.after(TimeDelta::hours(1)).await;
+    let reads = entries::draw(pool, shop.voucher.id);
+    let commits = async {
+        eventually("the reader waits for the sale's row", async || waiting(pool).await == 1).await;
+        sqlx::raw_sql("commit").execute(&mut session).await.unwrap();
+    };
+    let (published, ()) = tokio::join!(reads, commits);
+    assert_eq!(published.unwrap().unwrap().entries, Some(vec![id]));
+    shop.enter(2).await.problem(409, "draw_closed");
 }
 
 /// A session that dies in the middle of a draw leaves nothing behind, and the next one draws the same.
@@ -416,7 +446,16 @@ async fn a_draw_that_cannot_be_is_refused_when_it_is_made() {
         (&created.is(201).body["status"], &created.body["line"]),
         (&json!("draw_open"), &json!(true))
     );
-    api.get(&format!("/api/vouchers/{}/draw", created.text_of("id"))).await.is(200);
+    let path = format!("/api/vouchers/{}", created.text_of("id"));
+    api.get(&format!("{path}/draw")).await.is(200);
+    for (member, at, status) in [
+        ("end_time", within, 422),
+        ("begin_time", within, 422),
+        ("end_time", within + TimeDelta::milliseconds(1), 200),
+    ] {
+        let change = api.request("PATCH", &path).bearer_auth(&admin).json(&json!({ member: at }));
+        assert_eq!(api.send(change).await.status, status, "{member} {at}");
+    }
     let none = create(json!({})).await;
     api.get(&format!("/api/vouchers/{}/draw", none.is(201).text_of("id")))
         .await
