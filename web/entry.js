@@ -22,7 +22,7 @@ export class Entry {
   constructor(card) {
     this.card = card;
     this.text = element("p", { class: "entry", role: "status", tabIndex: -1 });
-    this.leaveButton = element("button", { class: "leave quiet", type: "button" });
+    this.leaveButton = element("button", { class: "leave quiet", type: "button" }, texts.leave_line);
     this.leaveButton.addEventListener("click", () => this.leave());
     this.summary = element("summary");
     this.published = element("div");
@@ -61,10 +61,9 @@ export class Entry {
     const isWaiting = this.isWaiting(status);
     this.leaveButton.hidden = !isWaiting || (this.state() === "entered" && status === "draw_closed");
     setText(this.leaveButton, this.state() === "entered" ? texts.leave_draw : texts.leave_line);
-    const isOpen = ["upcoming", "draw_open"].includes(status);
-    setText(this.summary, isOpen ? texts.how_it_is_drawn : texts.how_it_was_drawn);
     // What is published changes when the entries are closed, and when they are drawn.
-    const phase = isOpen ? "open" : status === "draw_closed" ? "closed" : "drawn";
+    const phase = { upcoming: "draw_open", draw_open: "draw_open", draw_closed: "draw_closed" }[status] ?? "drawn";
+    setText(this.summary, phase === "drawn" ? texts.how_it_was_drawn : texts.how_it_is_drawn);
     if (this.phase && phase !== this.phase) setTimeout(() => this.showDraw(), about(PUBLISHED_AFTER_MS));
     this.phase = phase;
   }
@@ -84,7 +83,7 @@ export class Entry {
       const comes = beacon ? fill(texts.draw_waits, { beacon: isolated(beacon) }) : texts.draw_comes;
       return [entered, comes].filter(Boolean).join(" ");
     }
-    if (entered) return entered;
+    if (entered) return `${entered} ${texts.come_back}`;
     if (closesAt && serverNow() < Date.parse(closesAt)) {
       return fill(texts.draw_until, { at: dates.format(new Date(closesAt)) });
     }

@@ -198,8 +198,7 @@ pub async fn line(
     _: AdminSession,
     PathId(voucher): PathId<VoucherId>,
 ) -> Result<Json<Line>, ApiError> {
-    let now = app.purchases.clock().now();
-    let line = entries::line(app.database.pool(), voucher, now).await?;
+    let line = entries::line(app.database.pool(), voucher).await?;
     line.map(Json).ok_or(ApiError::new(Code::VoucherNotFound))
 }
 

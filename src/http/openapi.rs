@@ -123,7 +123,8 @@ fn described(
     document: &mut utoipa::openapi::OpenApi,
 ) -> impl Iterator<Item = (&String, &mut Operation)> {
     document.paths.paths.iter_mut().flat_map(|(path, item)| {
-        let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
+        let operations =
+            [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
         operations.into_iter().flatten().map(move |operation| (path, operation))
     })
 }

@@ -79,12 +79,12 @@ fn content(texts: &Texts) -> Markup {
         }
         (login(texts))
         dialog #question aria-labelledby="question-title" aria-describedby="question-about" {
-            h2 #question-title {}
+            h2 #question-title { (texts["cancel_title"]) }
             p #question-about {}
             // A dialog's form sends nothing: it closes the dialog with the value of the button.
             form method="dialog" {
-                button.primary #question-no value="no" {}
-                button.quiet #question-yes value="yes" {}
+                button.primary #question-no value="no" { (texts["cancel_no"]) }
+                button.quiet #question-yes value="yes" { (texts["cancel_yes"]) }
             }
         }
     }

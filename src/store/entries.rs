@@ -158,12 +158,9 @@ async fn published(
 
 row! { Line: entered, in_line, offered, closed, number, drawn_at }
 
-/// How many wait for `voucher` at `now`, and how far its draw is; `None`: there is no such voucher.
-pub async fn line(
-    pool: &PgPool,
-    voucher: VoucherId,
-    now: DateTime<Utc>,
-) -> Result<Option<Line>, StoreError> {
+/// How many wait for `voucher`, and how far its draw is; `None`: there is no such voucher.
+pub async fn line(pool: &PgPool, voucher: VoucherId) -> Result<Option<Line>, StoreError> {
+    let now = order_steps::time(pool).await?;
     let query = sqlx::query_as(
         "select count(e.id) filter (where e.status = 1 and e.place is null) as entered,
                 count(e.id) filter (where e.status = 1 and e.place is not null) as in_line,

@@ -89,6 +89,7 @@ fn every_route_is_documented() {
         source.matches("get(").count()
             + source.matches(".post(").count()
             + source.matches(" post(").count()
+            + source.matches(" put(").count()
             + source.matches(" patch(").count()
             + source.matches(".delete(").count()
     );

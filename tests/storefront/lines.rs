@@ -117,6 +117,7 @@ async fn a_draw_is_entered_and_ends_with_an_order_or_a_place_in_line() {
     }
     let command = format!("seckill draw verify draw-{}.json", shop.voucher.id);
     other.until_text("#vouchers .draw code", &command).await;
+    other.until_text("#vouchers .draw dl", "Drawn").await;
     is_readable(&other).await;
     other.click(LEAVE).await;
     other.click("#question [value=yes]").await;
@@ -169,7 +170,7 @@ async fn a_buyer_who_does_not_pay_in_time_is_told_why_the_next_one_is_offered_it
     shop.after(TimeDelta::minutes(15)).await;
     shop.expire().await;
     shop.serve().await;
-    browser.until_text(ENTRY, "it was not paid in time. So it went to the next in line").await;
+    browser.until_text(ENTRY, "it was not paid in time, so it goes to the next in line").await;
     browser.until_text(MESSAGE, "not paid in time").await;
     is_readable(&browser).await;
     press(&browser, "Stand in line", "In line").await;
@@ -202,7 +203,7 @@ async fn the_page_speaks_of_draws_and_lines_in_chinese() {
     browser.until_text(ENTRY, "the lottery of 2026-11-12").await;
     is_readable(&browser).await;
     browser.click("#vouchers .draw summary").await;
-    browser.until_text("#vouchers .draw", "怎样抽的签").await;
+    browser.until_text("#vouchers .draw", "如何抽签").await;
     browser.until_text("#vouchers .draw", "没有人能知道顺序").await;
     is_readable(&browser).await;
     browser.close().await;
