@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
-use crate::model::{Clock, Draw, SystemClock, VoucherId, is_public_number};
+use crate::model::{Draw, VoucherId, is_public_number};
 use crate::store::{Database, entries};
 
 /// Verify draws, and tell them their public numbers
@@ -53,8 +53,9 @@ fn verify(file: &PathBuf) -> anyhow::Result<()> {
         std::fs::read_to_string(file)
     };
     let text = text.map_err(|error| ConfigError(format!("{name} cannot be read: {error}")))?;
-    let draw: Draw = serde_json::from_str(&text)
-        .map_err(|error| ConfigError(format!("{name} is not what was published of a draw: {error}")))?;
+    let draw: Draw = serde_json::from_str(&text).map_err(|error| {
+        ConfigError(format!("{name} is not what was published of a draw: {error}"))
+    })?;
     let drawn = draw.verify().map_err(|what| anyhow::anyhow!("the draw does not hold: {what}"))?;
     for entry in &drawn {
         program::say(entry)?;
@@ -68,7 +69,7 @@ async fn tell_number(NumberArgs { id, number, database }: NumberArgs) -> anyhow:
         return Err(ConfigError("the number must be 1 to 200 digits and letters".to_owned()).into());
     }
     let tell = async |database: &Database| {
-        let told = entries::tell_number(database.pool(), id, &number, SystemClock.now()).await;
+        let told = entries::tell_number(database.pool(), id, &number).await;
         told.context("the number could not be told")
     };
     if !database.with_database(Access::Write, tell).await? {

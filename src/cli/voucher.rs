@@ -259,7 +259,9 @@ async fn change(
         Changed::SoldAlready => anyhow::bail!("more of voucher {id} are sold than there would be"),
         Changed::SaleCancelled => anyhow::bail!("the sale of voucher {id} was cancelled for good"),
         Changed::StockTooLarge => anyhow::bail!("there would be too many of voucher {id} to count"),
-        Changed::NoDuration => anyhow::bail!("the sale would end before it begins"),
+        Changed::NoDuration => anyhow::bail!(
+            "the sale would end before it begins, or its draw would not lie within it"
+        ),
     }
 }
 

@@ -1,7 +1,5 @@
 //! Entries: buyers enter a draw or stand in line, and what is published of a draw.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -20,8 +18,9 @@ use super::problem::Code;
 use super::schemas::Id;
 use super::vouchers::PathId;
 use super::{ApiError, App};
-use crate::model::{Clock, Draw, Entry, EntryStatus, OrderId, Refusal, UserId, VoucherId, is_public_number};
-use crate::purchase::Purchases;
+use crate::model::{
+    Clock, Draw, Entry, EntryStatus, OrderId, Refusal, UserId, VoucherId, is_public_number,
+};
 use crate::store::entries::{self, Entered};
 use crate::store::{Database, ReadCache, Service};
 
@@ -75,7 +74,9 @@ async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Option<Entr
 /// Why nothing was done; a change, or nothing to change, is none.
 fn refused(app: &App, entered: Entered) -> Result<Entered, ApiError> {
     Err(match entered {
-        Entered::Entered | Entered::EnteredBefore | Entered::Left | Entered::NotEntered => return Ok(entered),
+        Entered::Entered | Entered::EnteredBefore | Entered::Left | Entered::NotEntered => {
+            return Ok(entered);
+        }
         Entered::VoucherNotFound => ApiError::new(Code::VoucherNotFound),
         Entered::SaleNotStarted => ApiError::new(Code::SaleNotStarted),
         Entered::SaleEnded => ApiError::new(Code::SaleEnded),
@@ -152,15 +153,12 @@ pub async fn leave(
 }
 
 /// Draws as they are sent, less than a second old.
-pub(super) fn draws(
-    database: &Database,
-    purchases: &Arc<Purchases>,
-) -> ReadCache<VoucherId, Option<Bytes>> {
-    let (database, purchases) = (database.clone(), Arc::clone(purchases));
+pub(super) fn draws(database: &Database) -> ReadCache<VoucherId, Option<Bytes>> {
+    let database = database.clone();
     ReadCache::new(Service::Postgres, DRAWS, WAITING_FOR_DRAWS, move |voucher: VoucherId| {
-        let (database, purchases) = (database.clone(), Arc::clone(&purchases));
+        let database = database.clone();
         async move {
-            let draw = entries::draw(database.pool(), voucher, purchases.clock().now()).await?;
+            let draw = entries::draw(database.pool(), voucher).await?;
             Ok(draw.map(|draw| json!(draw).to_string().into()))
         }
     })
@@ -215,8 +213,7 @@ pub async fn tell_number(
     if !is_public_number(&number) {
         return Err(ApiError::invalid("number must be 1 to 200 digits and letters"));
     }
-    let now = app.purchases.clock().now();
-    if entries::tell_number(app.database.pool(), voucher, &number, now).await? {
+    if entries::tell_number(app.database.pool(), voucher, &number).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
     let why = "its entries are not closed yet, or the draw has another number, or takes none";

@@ -62,7 +62,8 @@ pub fn api(app: App) -> Router {
         .route("/api/nodes", get(nodes::list));
     let logging_in = Router::new().route("/api/sessions", post(sessions::create));
     let asking = Router::new().route("/api/login-codes", post(sessions::send_code));
-    let cancelling = Router::new().route("/api/orders/{id}/cancellation", post(orders::cancel))
+    let cancelling = Router::new()
+        .route("/api/orders/{id}/cancellation", post(orders::cancel))
         .route("/api/vouchers/{id}/entries", post(entries::enter).delete(entries::leave));
     let paying = Router::new().route("/api/orders/{id}/payments", post(payments::create));
     let memory = app.memory();

@@ -126,7 +126,8 @@ named!(SaleInstant, "SaleInstant", {
 
 described!(SaleStatus, "SaleStatus", {
     use SaleStatus::{DrawOpen, Ended, LineOpen, OnSale, Paused, SoldOut, Upcoming};
-    let words = [Upcoming, OnSale, Paused, DrawOpen, LineOpen, SoldOut, Ended].map(|status| json!(status));
+    let words =
+        [Upcoming, OnSale, Paused, DrawOpen, LineOpen, SoldOut, Ended].map(|status| json!(status));
     word(words, "Where the sale stands.")
 });
 

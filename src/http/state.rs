@@ -141,7 +141,7 @@ impl App {
             events: EventHub::new(&voucher_pages, &parts.purchases, parts.event_streams),
             voucher_pages,
             metrics: health::metrics_text(&parts.purchases, &parts.database),
-            draws: entries::draws(&parts.database, &parts.purchases),
+            draws: entries::draws(&parts.database),
             nodes: health::nodes(&parts.database),
             audits: Semaphore::new(1),
             logins: Arc::new(StrangersPermits::new(MAX_LOGINS, parts.address_rate)),

@@ -129,10 +129,10 @@ impl VoucherCreationBody {
             price: self.price.unwrap_or_default(),
             pay_within_s: self.pay_within_s.unwrap_or(vouchers::DEFAULT_PAY_WITHIN_S),
             has_line: self.line.unwrap_or_default(),
-            draw: self.draw_time.and_then(kept).map(|time| NewDraw {
-                time,
-                beacon: self.draw_beacon.unwrap_or_default(),
-            }),
+            draw: self
+                .draw_time
+                .and_then(kept)
+                .map(|time| NewDraw { time, beacon: self.draw_beacon.unwrap_or_default() }),
             ..NewVoucher::free(self.title, self.stock, begin_time, end_time)
         };
         new.check().map(|()| new)
@@ -311,6 +311,8 @@ pub async fn change(
         Changed::SoldAlready => Err(ApiError::new(Code::StockIsSold)),
         Changed::SaleCancelled => Err(ApiError::new(Code::SaleCancelled)),
         Changed::StockTooLarge => Err(ApiError::invalid("there would be too many to count")),
-        Changed::NoDuration => Err(ApiError::invalid("begin_time must lie before end_time")),
+        Changed::NoDuration => Err(ApiError::invalid(
+            "begin_time must lie before end_time, and a draw that is to come between them",
+        )),
     }
 }

@@ -89,7 +89,8 @@ mod tests {
         Draw {
             voucher_id,
             draw_time: DateTime::UNIX_EPOCH,
-            seed_hash: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_owned(),
+            seed_hash: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+                .to_owned(),
             beacon: "a lottery".to_owned(),
             number: Some("42".to_owned()),
             entries: Some((1..=3).map(id).collect()),

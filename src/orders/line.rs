@@ -55,8 +55,7 @@ impl Orders {
 
     async fn wish(&self, voucher: VoucherId, wish: Wish) -> Result<Entered, StoreError> {
         let entered = self.entries.submit_to(voucher, wish).await;
-        let entered =
-            entered.map_err(|error| StoreError::from_batch(Service::Postgres, error))?;
+        let entered = entered.map_err(|error| StoreError::from_batch(Service::Postgres, error))?;
         if matches!(entered, Entered::Entered | Entered::Left) {
             self.purchases.voucher_changed(voucher);
         }
@@ -100,7 +99,9 @@ impl LineWork {
         match served {
             Ok(Served::Idle) => self.failed.push(voucher),
             Ok(Served::Drawn | Served::Served) => self.purchases.voucher_changed(voucher),
-            Ok(Served::IdTaken) => tracing::warn!(%voucher, "another order has an id, taking others"),
+            Ok(Served::IdTaken) => {
+                tracing::warn!(%voucher, "another order has an id, taking others")
+            }
             Err(error) => {
                 self.failed.push(voucher);
                 return Err(error);

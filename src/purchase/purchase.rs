@@ -20,8 +20,8 @@ use crate::model::{
     UserId, Voucher, VoucherId,
 };
 use crate::store::{
-    Database, DatabaseClock, Keys, NewOrder, OrderIdError, OrderIds, OrderWriter, Placement, Service, StoreError,
-    has_distributed_orders, orders, read_at_start, vouchers,
+    Database, DatabaseClock, Keys, NewOrder, OrderIdError, OrderIds, OrderWriter, Placement,
+    Service, StoreError, has_distributed_orders, orders, read_at_start, vouchers,
 };
 use crate::telemetry::{self, SPANS};
 use redis_link::Redis;

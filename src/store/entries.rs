@@ -8,7 +8,8 @@ use uuid::Uuid;
 
 use super::columns::row;
 use super::statements::{in_time, step_in_time, transaction_within};
-use super::{DatabaseSession, Service, StoreError};
+use super::vouchers::lock_sale;
+use super::{DatabaseSession, Service, StoreError, order_steps};
 use crate::model::{Draw, Entry, OrderId, UserId, VoucherId};
 
 row! { Entry: id, status, entered_at, ahead, offered_in_the_last_hour, order_id }
@@ -70,11 +71,10 @@ pub async fn enter(
     voucher: VoucherId,
     wishes: &[Wish],
 ) -> Result<Vec<Entered>, StoreError> {
-    let query =
-        sqlx::query_as("select outcome, earlier_id, until from enter_line($1, $2, $3)")
-            .bind(voucher.get())
-            .bind(wishes.iter().map(|wish| wish.buyer.get()).collect::<Vec<_>>())
-            .bind(wishes.iter().map(|wish| wish.new_id).collect::<Vec<_>>());
+    let query = sqlx::query_as("select outcome, earlier_id, until from enter_line($1, $2, $3)")
+        .bind(voucher.get())
+        .bind(wishes.iter().map(|wish| wish.buyer.get()).collect::<Vec<_>>())
+        .bind(wishes.iter().map(|wish| wish.new_id).collect::<Vec<_>>());
     let rows: Vec<EnteredRow> =
         step_in_time(pool, async |session| query.fetch_all(session).await).await?;
     assert_eq!(rows.len(), wishes.len(), "enter_line says something of each wish: {rows:?}");
@@ -117,12 +117,28 @@ pub async fn find(
 
 row! { Draw: voucher_id, draw_time, seed_hash, beacon, number, entries, entries_hash, seed, drawn_at }
 
-/// What is published of the draw of `voucher` at `now`; `None`: it has none.
-pub async fn draw(
-    pool: &PgPool,
+/// What is published of the draw of `voucher` now; `None`: it has none.
+///
+/// Between the close and the draw it is read under the sale's lock: whoever entered before the close may not have committed
+/// yet, and what is published must not change.
+pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, StoreError> {
+    let now = order_steps::time(pool).await?;
+    let draw = in_time(pool, async |session| published(session, voucher, now).await).await?;
+    if draw.as_ref().is_none_or(|draw| draw.entries.is_none() || draw.seed.is_some()) {
+        return Ok(draw);
+    }
+    transaction_within(SERVED_WITHIN, pool, async |session| {
+        lock_sale(session, voucher).await?;
+        published(session, voucher, now).await
+    })
+    .await
+}
+
+async fn published(
+    session: &mut DatabaseSession,
     voucher: VoucherId,
     now: DateTime<Utc>,
-) -> Result<Option<Draw>, StoreError> {
+) -> sqlx::Result<Option<Draw>> {
     let query = sqlx::query_as(
         "select v.id as voucher_id, draw_time, encode(sha256(convert_to(draw_seed, 'UTF8')), 'hex') as seed_hash,
                 draw_beacon as beacon, draw_beacon_number as number, drawn_at,
@@ -136,10 +152,8 @@ pub async fn draw(
              and not (e.status = 3 and e.ended_at < v.draw_time)
          ) entered on true
          where v.id = $1 and draw_time is not null",
-    )
-    .bind(voucher.get())
-    .bind(now);
-    in_time(pool, async |session| query.fetch_optional(session).await).await
+    );
+    query.bind(voucher.get()).bind(now).fetch_optional(session).await
 }
 
 /// Keeps the public number that goes into the draw of `voucher`: once, after the close of its entries. Returns whether
@@ -148,8 +162,8 @@ pub async fn tell_number(
     pool: &PgPool,
     voucher: VoucherId,
     number: &str,
-    now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
+    let now = order_steps::time(pool).await?;
     let query = sqlx::query_scalar(
         "with told as (
            update vouchers set draw_beacon_number = $2
@@ -215,5 +229,7 @@ pub async fn serve(
         .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>());
     let serve = async |session: &mut DatabaseSession| query.fetch_one(session).await;
     let served: String = transaction_within(SERVED_WITHIN, pool, serve).await?;
-    served.parse().map_err(|_| StoreError::defect(Service::Postgres, format!("serve_line says {served}")))
+    served
+        .parse()
+        .map_err(|_| StoreError::defect(Service::Postgres, format!("serve_line says {served}")))
 }

@@ -100,8 +100,10 @@ impl NewVoucher {
                 return Err("draw_time must lie between begin_time and end_time");
             }
             if beacon.chars().count() > MAX_SUBTITLE || beacon.contains(is_unseen) {
-                return Err("draw_beacon must have at most 200 characters, none of which is a control, zero-width or \
-                            direction-changing one");
+                return Err(
+                    "draw_beacon must have at most 200 characters, none of which is a control, zero-width or \
+                            direction-changing one",
+                );
             }
         }
         VoucherChange {
@@ -228,7 +230,7 @@ pub enum Changed {
     SoldAlready,
     /// There would be more of it than can be counted, and nothing was changed.
     StockTooLarge,
-    /// Its sale would end before it begins, and nothing was changed.
+    /// Its sale would end before it begins, or its draw would not lie within it, and nothing was changed.
     NoDuration,
     /// Its sale was cancelled, for good, and nothing was changed.
     SaleCancelled,
@@ -251,6 +253,9 @@ pub async fn change(
         "with old as (
            select begin_time, end_time from seckill_vouchers
            where voucher_id = $1 and cancelled_at is null
+             and not exists (select from vouchers drawn
+                             where id = $1 and drawn_at is null
+                               and (draw_time <= coalesce($4, begin_time) or draw_time >= coalesce($5, end_time)))
            for no key update
          ), s as (
            update seckill_vouchers sale
@@ -324,9 +329,14 @@ pub(super) async fn lock_sale(
 
 /// Why no row of `voucher` was changed.
 async fn unchanged(session: &mut DatabaseSession, voucher: VoucherId) -> sqlx::Result<Changed> {
-    let query = sqlx::query_scalar("select exists (select from vouchers where id = $1)");
-    let is_there: bool = query.bind(voucher.get()).fetch_one(session).await?;
-    Ok(if is_there { Changed::SaleCancelled } else { Changed::NotFound })
+    let query = sqlx::query_scalar(
+        "select cancelled_at is not null from seckill_vouchers where voucher_id = $1",
+    );
+    Ok(match query.bind(voucher.get()).fetch_optional(session).await? {
+        Some(true) => Changed::SaleCancelled,
+        Some(false) => Changed::NoDuration,
+        None => Changed::NotFound,
+    })
 }
 
 /// Puts a voucher on sale. The voucher and its sale are created together or not at all.

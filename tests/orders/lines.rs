@@ -7,13 +7,17 @@ use futures_util::future::join_all;
 use seckill::model::{Clock, Draw, Voucher};
 use seckill::orders::expiry::Expiry;
 use seckill::orders::line::LineWork;
+use seckill::store::entries;
 use seckill::store::vouchers::{NewDraw, NewVoucher};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::held_rows::waiting;
 use testkit::shop::world::{PRICE, World};
 use testkit::wait::eventually;
+
+use crate::purchase::strategies::PurchaseWorld;
 
 /// A shop with one sale, and what its servers do by themselves.
 struct Shop {
@@ -165,8 +169,13 @@ async fn a_draw_serves_those_whom_its_seed_says_and_the_others_stand_in_line_beh
     for (at, user) in order.iter().enumerate() {
         let entry = shop.entry(*user).await;
         match at {
-            0..3 => assert_eq!((&entry["status"], entry["order_id"].is_string()), (&json!("offered"), true)),
-            _ => assert_eq!((&entry["status"], &entry["place"]), (&json!("in_line"), &json!(at - 2))),
+            0..3 => assert_eq!(
+                (&entry["status"], entry["order_id"].is_string()),
+                (&json!("offered"), true)
+            ),
+            _ => {
+                assert_eq!((&entry["status"], &entry["place"]), (&json!("in_line"), &json!(at - 2)))
+            }
         }
         assert_eq!(entry["offered_in_the_last_hour"], 3);
     }
@@ -191,8 +200,8 @@ async fn a_draw_with_a_beacon_waits_for_its_number_and_takes_one() {
     for user in 1..=3 {
         shop.enter(user).await.is(201);
     }
-    let admin = shop.world().admin_token(100).await;
     let tell = async |number: &str| {
+        let admin = shop.world().admin_token(100).await;
         let path = format!("/api/vouchers/{}/draw", shop.voucher.id);
         let request = shop.api.request("PUT", &path).bearer_auth(&admin);
         shop.api.send(request.json(&json!({ "number": number }))).await
@@ -209,7 +218,10 @@ async fn a_draw_with_a_beacon_waits_for_its_number_and_takes_one() {
     tell("8").await.problem(409, "draw_open");
     shop.serve().await;
     let drawn = shop.draw().await;
-    assert_eq!((&drawn["number"], &drawn["beacon"]), (&json!("7"), &json!("the lottery of 2026-11-12")));
+    assert_eq!(
+        (&drawn["number"], &drawn["beacon"]),
+        (&json!("7"), &json!("the lottery of 2026-11-12"))
+    );
     let served = join_all((1..=3).map(|user| shop.entry(user))).await;
     assert_eq!(served.iter().filter(|entry| entry["status"] == "bought").count(), 1);
     shop.holds().await;
@@ -234,8 +246,12 @@ async fn what_comes_back_goes_to_the_first_in_line_and_when_nobody_waits_to_anyb
     shop.serve().await;
     let offered = shop.entry(3).await;
     assert_eq!(offered["status"], "offered");
-    let found = shop.api.get_as(3, &format!("/api/orders/{}", offered["order_id"].as_str().unwrap())).await;
-    assert_eq!((found.is(200).text_of("status"), found.text_of("pay_by")), ("unpaid", "2026-11-11T00:15:00Z"));
+    let found =
+        shop.api.get_as(3, &format!("/api/orders/{}", offered["order_id"].as_str().unwrap())).await;
+    assert_eq!(
+        (found.is(200).text_of("status"), found.text_of("pay_by")),
+        ("unpaid", "2026-11-11T00:15:00Z")
+    );
     shop.holds().await;
     // The last of them leaves: what comes back is on sale.
     shop.entries("DELETE", 4).await.is(204);
@@ -244,7 +260,10 @@ async fn what_comes_back_goes_to_the_first_in_line_and_when_nobody_waits_to_anyb
     shop.expire().await;
     shop.serve().await;
     assert_eq!(shop.entry(3).await["status"], "missed");
-    shop.buy(5).await.is(201);
+    eventually("the server knows what another one gave back", async || {
+        shop.buy(5).await.status == 201
+    })
+    .await;
     shop.holds().await;
 }
 
@@ -253,7 +272,10 @@ async fn a_sale_that_is_paused_or_over_offers_nothing_and_one_without_a_line_has
     let shop = Shop::with_line(1, 5).await;
     let order = shop.buy(1).await.is(201).text_of("order_id").to_owned();
     shop.enter(2).await.is(201);
-    shop.sql("update seckill_vouchers set paused = true, revision = revision + 1 where voucher_id = $1").await;
+    shop.sql(
+        "update seckill_vouchers set paused = true, revision = revision + 1 where voucher_id = $1",
+    )
+    .await;
     shop.cancel(1, &order).await;
     shop.serve().await;
     assert_eq!(shop.entry(2).await["status"], "in_line");
@@ -305,14 +327,43 @@ async fn an_audit_finds_who_was_passed_and_a_draw_that_is_not_what_its_seed_says
     shop.buy(1).await.is(201);
     shop.enter(2).await.is(201);
     shop.after(TimeDelta::minutes(2)).await;
-    shop.sql("update seckill_vouchers set initial_stock = 2 where voucher_id = $1;
+    shop.sql(
+        "update seckill_vouchers set initial_stock = 2 where voucher_id = $1;
               insert into orders (id, user_id, voucher_id, status, amount, pay_by, created_at)
-              values (99, 3, $1, 1, 8000, sale_time() + interval '9 minutes', sale_time())").await;
+              values (99, 3, $1, 1, 8000, sale_time() + interval '9 minutes', sale_time())",
+    )
+    .await;
     shop.is_broken("fair_order: 1 orders were placed past those who waited: 99").await;
-    shop.sql("delete from orders where id = 99; update seckill_vouchers set stock = 1 where voucher_id = $1").await;
+    shop.sql(
+        "delete from orders where id = 99; update seckill_vouchers set stock = 1 where voucher_id = $1;
+              update orders set updated_at = sale_time()",
+    )
+    .await;
     shop.holds().await;
     shop.sql("update orders set updated_at = sale_time() - interval '2 minutes'").await;
-    shop.is_broken("no_stuck_stock: 1 users stand in line for what has been there for a minute: 2").await;
+    shop.is_broken("no_stuck_stock: 1 users stand in line for what has been there for a minute: 2")
+        .await;
+}
+
+/// An entry that commits after the close, but came before it, is in what is published from the first moment.
+#[tokio::test]
+async fn what_is_published_of_a_draw_waits_for_entries_that_came_before_the_close() {
+    let shop = Shop::with_draw(1, 0, "", 2).await;
+    let pool = shop.world().database.pool();
+    let mut session = PgConnection::connect(&shop.world().database_url).await.unwrap();
+    let id = uuid::Uuid::new_v4();
+    let enters =
+        format!("begin; select enter_line({}, array[1], array['{id}'::uuid])", shop.voucher.id);
+    sqlx::raw_sql(AssertSqlSafe(enters)).execute(&mut session).await.unwrap();
+    shop.after(TimeDelta::hours(1)).await;
+    let reads = entries::draw(pool, shop.voucher.id);
+    let commits = async {
+        eventually("the reader waits for the sale's row", async || waiting(pool).await == 1).await;
+        sqlx::raw_sql("commit").execute(&mut session).await.unwrap();
+    };
+    let (published, ()) = tokio::join!(reads, commits);
+    assert_eq!(published.unwrap().unwrap().entries, Some(vec![id]));
+    shop.enter(2).await.problem(409, "draw_closed");
 }
 
 /// A session that dies in the middle of a draw leaves nothing behind, and the next one draws the same.
@@ -333,8 +384,12 @@ async fn a_draw_that_is_broken_off_begins_again_with_the_same_result() {
     let drawn = format!("begin; select serve_line({}, '{{}}')", shop.voucher.id);
     sqlx::raw_sql(AssertSqlSafe(drawn)).execute(&mut session).await.unwrap();
     let first: Vec<(i64, Option<i64>)> =
-        sqlx::query_as("select user_id, place from entries order by user_id").fetch_all(&mut session).await.unwrap();
-    let pid: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut session).await.unwrap();
+        sqlx::query_as("select user_id, place from entries order by user_id")
+            .fetch_all(&mut session)
+            .await
+            .unwrap();
+    let pid: i32 =
+        sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut session).await.unwrap();
     shop.sql(&format!("select pg_terminate_backend({pid}, 60000)")).await;
     assert!(places().await.iter().all(|(_, place)| place.is_none()));
     shop.serve().await;
@@ -355,7 +410,9 @@ async fn two_servers_serve_one_line_and_nobody_is_served_twice() {
         }
     }));
     tokio::join!(shop.serve(), shop.serve(), coming);
-    let served = sqlx::query_as("select count(*), count(distinct user_id), max(place) from entries where status = 2");
+    let served = sqlx::query_as(
+        "select count(*), count(distinct user_id), max(place) from entries where status = 2",
+    );
     let served: (i64, i64, i64) = served.fetch_one(shop.world().database.pool()).await.unwrap();
     assert_eq!(served, (20, 20, 20));
     shop.holds().await;
@@ -385,8 +442,22 @@ async fn a_draw_that_cannot_be_is_refused_when_it_is_made() {
         create(wrong).await.problem(422, "invalid_request");
     }
     let created = create(json!({ "draw_time": within, "draw_beacon": "x".repeat(200) })).await;
-    assert_eq!((&created.is(201).body["status"], &created.body["line"]), (&json!("draw_open"), &json!(true)));
-    api.get(&format!("/api/vouchers/{}/draw", created.text_of("id"))).await.is(200);
+    assert_eq!(
+        (&created.is(201).body["status"], &created.body["line"]),
+        (&json!("draw_open"), &json!(true))
+    );
+    let path = format!("/api/vouchers/{}", created.text_of("id"));
+    api.get(&format!("{path}/draw")).await.is(200);
+    for (member, at, status) in [
+        ("end_time", within, 422),
+        ("begin_time", within, 422),
+        ("end_time", within + TimeDelta::milliseconds(1), 200),
+    ] {
+        let change = api.request("PATCH", &path).bearer_auth(&admin).json(&json!({ member: at }));
+        assert_eq!(api.send(change).await.status, status, "{member} {at}");
+    }
     let none = create(json!({})).await;
-    api.get(&format!("/api/vouchers/{}/draw", none.is(201).text_of("id"))).await.problem(404, "not_found");
+    api.get(&format!("/api/vouchers/{}/draw", none.is(201).text_of("id")))
+        .await
+        .problem(404, "not_found");
 }

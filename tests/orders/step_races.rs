@@ -69,7 +69,9 @@ impl Step {
             Self::GatewayRefund => money("return_payment", "first", ", 2::smallint"),
             Self::ChargeBack => money("return_payment", "first", ", 3::smallint"),
             Self::Enter => {
-                format!("select outcome from enter_line({voucher}, array[2], array[gen_random_uuid()])")
+                format!(
+                    "select outcome from enter_line({voucher}, array[2], array[gen_random_uuid()])"
+                )
             }
             Self::Leave => {
                 format!("select outcome from enter_line({voucher}, array[2], array[null::uuid])")
@@ -198,12 +200,7 @@ async fn put_stops(pool: &PgPool) -> BTreeMap<String, usize> {
 }
 
 /// A voucher whose order 1 took the steps `before`. It is overdue, so that it may expire where it is unpaid.
-async fn set_up(
-    world: &World,
-    connection: &mut PgConnection,
-    stock: i32,
-    before: &[Step],
-) -> i64 {
+async fn set_up(world: &World, connection: &mut PgConnection, stock: i32, before: &[Step]) -> i64 {
     let voucher = world.voucher_with_line(stock).await.id.get();
     let pay_by = async |connection: &mut PgConnection, time: &str| {
         let set =

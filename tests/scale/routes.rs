@@ -330,8 +330,9 @@ async fn commands_work(world: &World) {
     assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 21);
     assert!(program.says(&["voucher", "list"]).await.contains("voucher 8"));
     let audits = audit::run(world.database.pool(), None).await.unwrap();
-    assert_eq!(audits.len(), 9);
-    assert!(audits.iter().all(|audit| audit.holds && audit.orders == 2), "{audits:?}");
+    let orders: Vec<i64> = audits.iter().map(|audit| audit.orders).collect();
+    assert_eq!(orders, [2, 2, 2, 2, 2, 2, 2, 2, 2, 1]);
+    assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
     let exported = program.says(&["orders", "export", "--status", "used"]).await;
     assert_eq!(exported.lines().count(), 2, "{exported}");
 }
