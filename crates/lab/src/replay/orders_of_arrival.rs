@@ -2,7 +2,7 @@
 
 use crate::Scheduler;
 use crate::scheduler::Attempt;
-use crate::told::{Several, Witness};
+use crate::told::{Event, Several, Witness};
 use ladder::Capability;
 
 /// Two users come to a sale of one voucher, and in the other order to another one, with the same requests: so the
@@ -23,7 +23,9 @@ pub(super) async fn other_order(scheduler: &mut Scheduler<'_>) -> anyhow::Result
         }
         let winner = sqlx::query_scalar("select user_id from orders where voucher_id = $1");
         let winner: i64 = winner.bind(voucher).fetch_one(&scheduler.database).await?;
-        winners.push(winner - scheduler.first_user + 1);
+        let user = winner - scheduler.first_user + 1;
+        winners.push(user);
+        scheduler.log.say(Event::Has { user, voucher: winners.len() });
     }
     if winners[0] != winners[1] {
         scheduler.log.broken(Witness::EarlyWins { winners: Several::Both(winners) });
