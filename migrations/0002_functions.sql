@@ -431,18 +431,20 @@ $$;
 -- where that is null, takes the buyer out again. Nobody leaves between the close of the entries and the draw: what is
 -- published then stays.
 --
--- Returns for each, in their order, `entered`, `entered_before`, `left` or `not_entered`, or why not: `voucher_not_found`,
+-- Returns for each, in their order, `entered` (with the time, how many are ahead in line, and how many were offered an order in
+-- the last hour), `entered_before`, `left` or `not_entered`, or why not: `voucher_not_found`,
 -- `sale_not_started`, `sale_ended`, `sale_paused`, `already_bought` (with the order), `too_soon` (with the time),
 -- `draw_closed` (the entries are, and the draw is to come), or `line_closed` (the voucher has no line, or anybody may buy
 -- it).
 create function enter_line(voucher bigint, buyers bigint[], ids uuid[])
-returns table (outcome text, entry_id uuid, earlier_id bigint, until timestamptz)
+returns table (outcome text, entry_id uuid, earlier_id bigint, until timestamptz, ahead bigint, offered bigint)
 language plpgsql
 set enable_seqscan = off
 set lock_timeout = '600ms'
 as $$
 declare
     at timestamptz;
+    waiting bigint;
     terms vouchers%rowtype;
     sale seckill_vouchers%rowtype;
     last_place bigint;
@@ -454,6 +456,9 @@ begin
     select v.* into terms from vouchers v where v.id = voucher;
     select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
     select max(e.place) into last_place from entries e where e.voucher_id = voucher and e.place > 0;
+    select count(*) into waiting from entries e where e.voucher_id = voucher and e.status = 1 and e.place > 0;
+    select count(*) into offered from entries e
+    where e.voucher_id = voucher and e.status = 2 and e.ended_at > at - interval '1 hour';
     for k in 1 .. cardinality(buyers) loop
         buyer := buyers[k];
         entry_id := (select e.id from entries e where e.voucher_id = voucher and e.user_id = buyer and e.status = 1);
@@ -462,6 +467,7 @@ begin
         again := (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
                   where o.voucher_id = voucher and o.user_id = buyer and o.cancelled_by = 1);
         until := null;
+        ahead := null;
         outcome := case
             when sale.voucher_id is null then 'voucher_not_found'
             when earlier_id is not null then 'already_bought'
@@ -478,12 +484,16 @@ begin
             else 'entered'
         end;
         if outcome = 'left' then
+            waiting := waiting - 1;
             update entries e set status = 3, ended_at = at where e.voucher_id = voucher and e.id = entry_id;
         elsif outcome = 'too_soon' then
             until := again;
         elsif outcome = 'entered' then
             entry_id := ids[k];
+            until := at;
             if sale.held_for <> 1 then
+                ahead := waiting;
+                waiting := waiting + 1;
                 last_place := coalesce(last_place, 0) + 1;
             end if;
             insert into entries (voucher_id, id, user_id, entered_at, place)

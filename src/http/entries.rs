@@ -74,7 +74,7 @@ async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Option<Entr
 /// Why nothing was done; a change, or nothing to change, is none.
 fn refused(app: &App, entered: Entered) -> Result<Entered, ApiError> {
     Err(match entered {
-        Entered::Entered | Entered::EnteredBefore | Entered::Left | Entered::NotEntered => {
+        Entered::Entered(_) | Entered::EnteredBefore | Entered::Left | Entered::NotEntered => {
             return Ok(entered);
         }
         Entered::VoucherNotFound => ApiError::new(Code::VoucherNotFound),
@@ -107,10 +107,12 @@ pub async fn enter(
     session: Session,
     PathId(voucher): PathId<VoucherId>,
 ) -> Result<(StatusCode, Json<EntryBody>), ApiError> {
-    let entered = refused(&app, app.orders.enter(voucher, session.user).await?)?;
-    let status = if entered == Entered::Entered { StatusCode::CREATED } else { StatusCode::OK };
+    if let Entered::Entered(entry) = refused(&app, app.orders.enter(voucher, session.user).await?)?
+    {
+        return Ok((StatusCode::CREATED, Json(EntryBody::of(voucher, entry))));
+    }
     match own(&app, voucher, session.user).await? {
-        Some(entry) => Ok((status, Json(entry))),
+        Some(entry) => Ok((StatusCode::OK, Json(entry))),
         // Another request of the buyer's took it back meanwhile.
         None => Err(ApiError::new(Code::EntryNotFound)),
     }

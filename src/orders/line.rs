@@ -56,7 +56,12 @@ impl Orders {
     async fn wish(&self, voucher: VoucherId, wish: Wish) -> Result<Entered, StoreError> {
         let entered = self.entries.submit_to(voucher, wish).await;
         let entered = entered.map_err(|error| StoreError::from_batch(Service::Postgres, error))?;
-        if matches!(entered, Entered::Entered | Entered::Left) {
+        // With the first in line, and with the last one who leaves, it changes who may buy.
+        let may_change_the_sale = match &entered {
+            Entered::Entered(entry) => entry.ahead == Some(0),
+            entered => *entered == Entered::Left,
+        };
+        if may_change_the_sale {
             self.purchases.voucher_changed(voucher);
         }
         Ok(entered)

@@ -10,7 +10,7 @@ use super::columns::row;
 use super::statements::{in_time, step_in_time, transaction_within};
 use super::vouchers::lock_sale;
 use super::{DatabaseSession, Service, StoreError, order_steps};
-use crate::model::{Draw, Entry, OrderId, UserId, VoucherId};
+use crate::model::{Draw, Entry, EntryStatus, OrderId, UserId, VoucherId};
 
 row! { Entry: id, status, entered_at, ahead, offered_in_the_last_hour, order_id }
 
@@ -26,10 +26,10 @@ pub struct Wish {
 }
 
 /// What became of a [`Wish`]. Only `Entered` and `Left` changed anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Entered {
-    Entered,
+    Entered(Entry),
     EnteredBefore,
     Left,
     NotEntered,
@@ -44,12 +44,20 @@ pub enum Entered {
     LineClosed,
 }
 
-type EnteredRow = (String, Option<OrderId>, Option<DateTime<Utc>>);
+type EnteredRow =
+    (String, Option<Uuid>, Option<OrderId>, Option<DateTime<Utc>>, Option<i64>, Option<i64>);
 
 fn entered(row: &EnteredRow) -> Result<Entered, StoreError> {
-    let (outcome, order, until) = row;
-    Ok(match (outcome.as_str(), *order, *until) {
-        ("entered", ..) => Entered::Entered,
+    let (outcome, id, order, until, ahead, offered) = row;
+    Ok(match (outcome.as_str(), *id, *order, *until, *offered) {
+        ("entered", Some(id), _, Some(entered_at), Some(offered)) => Entered::Entered(Entry {
+            id,
+            status: if ahead.is_some() { EntryStatus::InLine } else { EntryStatus::Entered },
+            entered_at,
+            ahead: *ahead,
+            offered_in_the_last_hour: offered,
+            order_id: None,
+        }),
         ("entered_before", ..) => Entered::EnteredBefore,
         ("left", ..) => Entered::Left,
         ("not_entered", ..) => Entered::NotEntered,
@@ -57,8 +65,8 @@ fn entered(row: &EnteredRow) -> Result<Entered, StoreError> {
         ("sale_not_started", ..) => Entered::SaleNotStarted,
         ("sale_ended", ..) => Entered::SaleEnded,
         ("sale_paused", ..) => Entered::SalePaused,
-        ("already_bought", Some(order), _) => Entered::AlreadyBought(order),
-        ("too_soon", _, Some(until)) => Entered::TooSoon(until),
+        ("already_bought", _, Some(order), ..) => Entered::AlreadyBought(order),
+        ("too_soon", _, _, Some(until), _) => Entered::TooSoon(until),
         ("draw_closed", ..) => Entered::DrawClosed,
         ("line_closed", ..) => Entered::LineClosed,
         _ => return Err(StoreError::defect(Service::Postgres, format!("enter_line says {row:?}"))),
@@ -71,7 +79,7 @@ pub async fn enter(
     voucher: VoucherId,
     wishes: &[Wish],
 ) -> Result<Vec<Entered>, StoreError> {
-    let query = sqlx::query_as("select outcome, earlier_id, until from enter_line($1, $2, $3)")
+    let query = sqlx::query_as("select * from enter_line($1, $2, $3)")
         .bind(voucher.get())
         .bind(wishes.iter().map(|wish| wish.buyer.get()).collect::<Vec<_>>())
         .bind(wishes.iter().map(|wish| wish.new_id).collect::<Vec<_>>());
