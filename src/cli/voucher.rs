@@ -54,7 +54,7 @@ pub struct AddArgs {
     database: DatabaseArgs,
 }
 
-/// Who is served first.
+/// The order in which buyers are served.
 #[derive(Debug, Args)]
 pub struct FairnessArgs {
     /// Once it is sold out, buyers stand in line for what comes back

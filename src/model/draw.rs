@@ -108,7 +108,8 @@ mod tests {
             draw.verify()
         };
         assert_eq!(changed(|_| ()).map(|order| order.len()), Ok(3));
-        let wrong: [(fn(&mut Draw), &str); 6] = [
+        type Change = fn(&mut Draw);
+        let wrong: [(Change, &str); 6] = [
             (|draw| draw.entries = None, "not closed"),
             (|draw| draw.seed = None, "not drawn"),
             (|draw| draw.seed = Some("abd".to_owned()), "its seed"),

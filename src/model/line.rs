@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::OrderId;
 
-/// Who may have what there is of a voucher. The numbers are the database's.
+/// The people who may have what there is of a voucher. The numbers are the database's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::FromRepr)]
 #[repr(i16)]
 pub enum HeldFor {

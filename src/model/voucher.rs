@@ -56,7 +56,7 @@ pub struct Voucher {
     /// First instant after the sale.
     pub end_time: DateTime<Utc>,
     pub paused: bool,
-    /// Who may have what there is.
+    /// The people who may have what there is.
     pub held_for: HeldFor,
     /// Whether buyers may stand in line once it is sold out.
     pub has_line: bool,

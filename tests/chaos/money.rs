@@ -143,21 +143,7 @@ impl Money {
         .await
         .unwrap();
         let books = self.gateway.books();
-        // Each step of which somebody was told has a row of its own.
-        let mut told: HashMap<(&str, &str), usize> = HashMap::new();
-        for (order, step) in &books.done {
-            *told.entry((order, step)).or_default() += 1;
-        }
-        for ((order, step), times) in told {
-            let rows = logged
-                .iter()
-                .filter(|row| (row.0.as_str(), row.1.as_str()) == (order, step))
-                .count();
-            assert!(
-                times <= rows,
-                "{times} were told that order {order} was {step}, and the log has {rows}"
-            );
-        }
+        each_has_a_row(&books.done, &logged);
         assert!(books.wrong.is_empty(), "{:?}", books.wrong);
         assert!(lives[0].paid > 0, "nobody paid: the sale did not take place");
         // What the gateway took, the shop knows, once each.
@@ -184,6 +170,19 @@ impl Money {
             sum(|life| life.payments),
             sum(|life| life.refunds),
         )
+    }
+}
+
+/// Each step of which somebody was told has a row of its own.
+fn each_has_a_row(done: &[(String, &str)], logged: &[(String, String)]) {
+    let mut told: HashMap<(&str, &str), usize> = HashMap::new();
+    for (order, step) in done {
+        *told.entry((order, step)).or_default() += 1;
+    }
+    for (step, times) in told {
+        let rows = logged.iter().filter(|(order, is)| (order.as_str(), is.as_str()) == step);
+        let rows = rows.count();
+        assert!(times <= rows, "{times} were told of {step:?}, and the log has {rows}");
     }
 }
 

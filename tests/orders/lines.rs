@@ -154,7 +154,7 @@ async fn a_draw_serves_those_whom_its_seed_says_and_the_others_stand_in_line_beh
         ids.insert(entered.text_of("entry_id").to_owned(), user);
         assert_eq!(shop.enter(user).await.is(200).body, entered.body);
     }
-    // Who leaves is not drawn, and may come again.
+    // A buyer who leaves is not drawn, and may come again.
     shop.entries("DELETE", 10).await.is(204);
     shop.entries("DELETE", 10).await.is(204);
     assert_eq!(shop.entry(10).await["status"], "left");

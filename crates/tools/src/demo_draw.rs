@@ -243,7 +243,7 @@ async fn published(node: SocketAddr, voucher: VoucherId, until: Instant) -> Opti
     }
 }
 
-/// Whose each entry is.
+/// The user of each entry.
 async fn owners(database: &Database, voucher: VoucherId) -> Result<HashMap<Uuid, i64>, StoreError> {
     let query = sqlx::query_as("select id, user_id from entries where voucher_id = $1");
     let query = query.bind(voucher.get());

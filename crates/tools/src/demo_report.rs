@@ -114,7 +114,7 @@ pub fn print(verdict: &DemoVerdict) {
     }
 }
 
-/// Who got a voucher, as bars.
+/// How many of each group got a voucher, as bars.
 fn print_draw(draw: &DrawFigures) {
     let mut table = Table::new(&["", "of buyers", "equal chances", "vouchers", ""], &[4]);
     let groups = [("the fast tenth", draw.fast), ("the others", draw.slow)];
@@ -133,7 +133,7 @@ fn print_draw(draw: &DrawFigures) {
     eprintln!("{}\n", table.text());
 }
 
-/// Who got a voucher, in words.
+/// How many of each group got a voucher, in words.
 pub fn sentence_of_draw(draw: &DrawFigures) -> String {
     let DrawFigures { fast, slow, entries, chi_square, bound, .. } = draw;
     let after =

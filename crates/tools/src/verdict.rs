@@ -164,7 +164,7 @@ pub struct DemoVerdict {
     /// What came of the same crowd at a design of the ladder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
-    /// Who got a voucher of the draw, and who one by coming first.
+    /// The buyers who got a voucher by the draw, and those who got one by coming first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draw: Option<DrawFigures>,
 }
