@@ -111,6 +111,10 @@ pub async fn enter(
     {
         return Ok((StatusCode::CREATED, Json(EntryBody::of(voucher, entry))));
     }
+    // From here on the request asks the database by itself.
+    let Ok(_permit) = app.memory().reads.try_acquire() else {
+        return Err(ApiError::unavailable());
+    };
     match own(&app, voucher, session.user).await? {
         Some(entry) => Ok((StatusCode::OK, Json(entry))),
         // Another request of the buyer's took it back meanwhile.

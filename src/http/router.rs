@@ -63,8 +63,8 @@ pub fn api(app: App) -> Router {
         .route("/api/nodes", get(nodes::list));
     let logging_in = Router::new().route("/api/sessions", post(sessions::create));
     let asking = Router::new().route("/api/login-codes", post(sessions::send_code));
-    let cancelling = Router::new()
-        .route("/api/orders/{id}/cancellation", post(orders::cancel))
+    let cancelling = Router::new().route("/api/orders/{id}/cancellation", post(orders::cancel));
+    let entering = Router::new()
         .route("/api/vouchers/{id}/entries", post(entries::enter).delete(entries::leave));
     let paying = Router::new().route("/api/orders/{id}/payments", post(payments::create));
     let memory = app.memory();
@@ -80,6 +80,7 @@ pub fn api(app: App) -> Router {
         .merge(limited_logins(&app, logging_in))
         .merge(limited_login_codes(&app, asking))
         .merge(limited_for_buyers(&app, &memory.cancellations, cancelling))
+        .merge(limited_for_buyers(&app, &memory.entering, entering))
         .merge(limited_for_buyers(&app, &memory.payments, paying))
         .route("/healthz", get(operations::healthz))
         .route("/readyz", get(operations::readyz))

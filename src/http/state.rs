@@ -49,6 +49,9 @@ const MAX_LOGIN_CODES: usize = 256;
 /// Payments that buyers may begin at once, each of which may wait seconds for the gateway; one more is
 /// refused.
 const MAX_PAYMENTS: usize = 64;
+/// Buyers who enter a draw or a line, or leave it, at once: they wait for a batch, and all those of a voucher for one
+/// connection.
+const MAX_ENTERING: usize = 4_096;
 
 /// The row of one voucher, however many wait for it, leaves as many permits to the others.
 const _: () = {
@@ -119,6 +122,8 @@ pub struct AppMemory {
     pub login_codes: Arc<StrangersPermits>,
     /// Permits for cancellations of buyers.
     pub cancellations: Arc<Semaphore>,
+    /// Permits for buyers who enter a draw or a line, or leave it.
+    pub entering: Arc<Semaphore>,
     /// A permit for each payment that a buyer begins.
     pub payments: Arc<Semaphore>,
     /// A permit for each request of a buyer that asks the database.
@@ -147,6 +152,7 @@ impl App {
             logins: Arc::new(StrangersPermits::new(MAX_LOGINS, parts.address_rate)),
             login_codes: Arc::new(StrangersPermits::new(MAX_LOGIN_CODES, parts.address_rate)),
             cancellations: Arc::new(Semaphore::new(MAX_CANCELLATIONS)),
+            entering: Arc::new(Semaphore::new(MAX_ENTERING)),
             payments: Arc::new(Semaphore::new(MAX_PAYMENTS)),
             notifications: Arc::new(Semaphore::new(MAX_NOTIFICATIONS)),
             reads: Arc::new(Semaphore::new(MAX_READS)),

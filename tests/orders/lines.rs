@@ -412,6 +412,27 @@ async fn a_draw_that_is_broken_off_begins_again_with_the_same_result() {
     shop.holds().await;
 }
 
+/// More buyers than there may be other requests at once, by two servers: all of them are taken in.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_enters_by_two_servers_and_nobody_is_turned_away() {
+    const CROWD: i64 = 300;
+    let shop = Shop::with_draw(1, 0, "", 300).await;
+    let world = shop.world().another_process();
+    let address = world.serve().await;
+    let other = Shop { api: Api::at(world, address), voucher: shop.voucher.clone() };
+    let servers = [&shop, &other];
+    let enters =
+        |user: i64| async move { _ = servers[user as usize % 2].enter(user).await.is(201) };
+    join_all((1..=CROWD).map(enters)).await;
+    for user in 1..=2 {
+        let [one, two] = [shop.enter(user).await, other.enter(user).await];
+        assert_eq!(one.is(200).body, two.is(200).body);
+    }
+    let entries = sqlx::query_scalar("select count(*) from entries where place is null");
+    let entries: i64 = entries.fetch_one(shop.world().database.pool()).await.unwrap();
+    assert_eq!(entries, CROWD);
+}
+
 /// Two servers serve at once, and buyers enter and leave meanwhile: each entry ends once.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_serve_one_line_and_nobody_is_served_twice() {
