@@ -440,7 +440,7 @@ create function enter_line(voucher bigint, buyers bigint[], ids uuid[])
 returns table (outcome text, entry_id uuid, earlier_id bigint, until timestamptz, ahead bigint, offered bigint)
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '600ms'
+set lock_timeout = '350ms'
 as $$
 declare
     at timestamptz;
@@ -531,7 +531,7 @@ $$;
 create function serve_line(voucher bigint, ids bigint[]) returns text
 language plpgsql
 set enable_seqscan = off
-set lock_timeout = '600ms'
+set lock_timeout = '350ms'
 as $$
 declare
     at timestamptz;

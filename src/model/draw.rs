@@ -120,7 +120,7 @@ mod tests {
         for (change, why) in wrong {
             assert!(changed(change).is_err_and(|error| error.contains(why)), "{why}");
         }
-        assert_ne!(changed(|draw| draw.number = Some("43".to_owned())), changed(|_| ()));
+        assert_ne!(changed(|draw| draw.number = Some("44".to_owned())), changed(|_| ()));
     }
 
     #[test]
