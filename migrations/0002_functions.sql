@@ -489,15 +489,21 @@ begin
         elsif outcome = 'too_soon' then
             until := again;
         elsif outcome = 'entered' then
-            entry_id := ids[k];
             until := at;
             if sale.held_for <> 1 then
                 ahead := waiting;
                 waiting := waiting + 1;
                 last_place := coalesce(last_place, 0) + 1;
             end if;
-            insert into entries (voucher_id, id, user_id, entered_at, place)
-            values (voucher, entry_id, buyer, at, last_place);
+            -- A buyer who comes back to a draw has the id of before: nobody may try one id after the other.
+            update entries e set status = 1, ended_at = null, entered_at = at
+            where e.voucher_id = voucher and e.user_id = buyer and sale.held_for = 1
+            returning e.id into entry_id;
+            if not found then
+                entry_id := ids[k];
+                insert into entries (voucher_id, id, user_id, entered_at, place)
+                values (voucher, entry_id, buyer, at, last_place);
+            end if;
         end if;
         return next;
     end loop;
@@ -579,6 +585,8 @@ begin
     where s.reason <> 'ordered' limit 1;
     if refused = 'id_taken' then
         raise sqlstate 'SK002'; -- which takes back all of it
+    elsif refused = 'sale_ended' then
+        raise sqlstate 'SK003'; -- meanwhile
     elsif refused is not null then
         raise exception 'the first in line of voucher % cannot have it: %', voucher, refused;
     end if;
@@ -588,8 +596,11 @@ begin
     update seckill_vouchers set held_for = 2, revision = revision + 1 where voucher_id = voucher;
     perform mark_line(voucher);
     return 'served';
-exception when sqlstate 'SK002' then
-    return 'id_taken';
+exception
+    when sqlstate 'SK002' then
+        return 'id_taken';
+    when sqlstate 'SK003' then
+        return 'idle';
 end
 $$;
 

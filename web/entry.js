@@ -52,6 +52,12 @@ export class Entry {
     return status !== "ended" && ["entered", "in_line"].includes(this.state());
   }
 
+  // Whether the entries of the draw are closed, also where the sale is paused.
+  isClosed() {
+    const { draw_time: closesAt } = this.card.voucher;
+    return Boolean(closesAt) && serverNow() >= Date.parse(closesAt);
+  }
+
   render(status) {
     const { line, draw_time: closesAt } = this.card.voucher;
     this.text.hidden = !line;
@@ -59,7 +65,7 @@ export class Entry {
     if (!line) return;
     setText(this.text, this.sentence(status));
     const isWaiting = this.isWaiting(status);
-    this.leaveButton.hidden = !isWaiting || (this.state() === "entered" && status === "draw_closed");
+    this.leaveButton.hidden = !isWaiting || (this.state() === "entered" && this.isClosed());
     setText(this.leaveButton, this.state() === "entered" ? texts.leave_draw : texts.leave_line);
     // What is published changes when the entries are closed, and when they are drawn.
     const phase = { upcoming: "draw_open", draw_open: "draw_open", draw_closed: "draw_closed" }[status] ?? "drawn";
@@ -79,7 +85,7 @@ export class Entry {
     if (["offered", "bought", "missed", "given_back"].includes(state)) return texts[`entry_${state}`];
     if (status === "ended") return texts.line_is_over;
     const entered = state === "entered" ? fill(texts.entered, { entry: id }) : "";
-    if (status === "draw_closed") {
+    if (status === "draw_closed" || (entered && this.isClosed())) {
       const comes = beacon ? fill(texts.draw_waits, { beacon: isolated(beacon) }) : texts.draw_comes;
       return [entered, comes].filter(Boolean).join(" ");
     }
@@ -93,16 +99,22 @@ export class Entry {
   // Asks where it stands, where that may have changed. Returns whether the server answers.
   async ask() {
     const status = this.card.status();
-    if (!this.card.voucher.line || !session() || ["upcoming", "ended"].includes(status)) return true;
+    if (!this.card.voucher.line || !session() || status === "upcoming") return true;
+    // What was offered just before the end is still to be paid: those who waited ask once more.
+    const isOver = status === "ended";
+    if (isOver && (this.askedAfterTheEnd || !["entered", "in_line"].includes(this.entry?.status))) return true;
     const isDue = {
-      entered: !["draw_open", "draw_closed", "paused"].includes(status),
+      entered: status === "paused" ? this.isClosed() : !["draw_open", "draw_closed"].includes(status),
       in_line: performance.now() >= this.askAt,
     }[this.entry?.status];
-    if (this.isKnown && !isDue) return true;
+    if (this.isKnown && !isDue && !isOver) return true;
     const [before, buyer] = [this.entry, session().token];
     const answer = await apiAsUser("GET", this.path());
     const isLate = session()?.token !== buyer || this.entry !== before;
-    if (!isLate && (answer.ok || answer.status === 404)) await this.learn(answer.ok ? answer.body : null);
+    if (!isLate && (answer.ok || answer.status === 404)) {
+      this.askedAfterTheEnd = isOver;
+      await this.learn(answer.ok ? answer.body : null);
+    }
     return answer.status !== 0;
   }
 
@@ -126,6 +138,7 @@ export class Entry {
     this.isKnown = false;
     this.isUnknown = false; // whether the answer of who entered was lost
     this.askAt = 0;
+    this.askedAfterTheEnd = false;
   }
 
   async leave() {

@@ -61,6 +61,13 @@ fn verify(file: &PathBuf) -> anyhow::Result<()> {
         program::say(entry)?;
     }
     eprintln!("the draw holds: {} entries in the order of their hashes", drawn.len());
+    // A file agrees with itself also where all of it was exchanged.
+    eprintln!(
+        "hold these against what you kept: seed_hash {}, published with the voucher",
+        draw.seed_hash
+    );
+    let entries = draw.entries_hash.unwrap_or_default();
+    eprintln!("and entries_hash {entries}, published at the close");
     Ok(())
 }
 

@@ -189,7 +189,17 @@ const UNFAIR: &str = "
         and not exists (select from entries e where e.voucher_id = o.voucher_id and e.order_id = o.id)
         and exists (select from entries e
                     where e.voucher_id = o.voucher_id and o.created_at > e.entered_at + interval '1 second'
-                      and o.created_at < coalesce(e.ended_at, 'infinity'))
+                      and o.created_at + interval '1 second' < coalesce(e.ended_at, 'infinity'))
+      union all
+      select voucher_id, user_id, 'fair_order', 'users stand in line behind others who came later'
+      from (
+        select e.voucher_id, e.user_id, e.entered_at,
+               lag(e.entered_at) over (partition by e.voucher_id order by e.place) as ahead_since
+        from entries e join vouchers v on v.id = e.voucher_id
+        where e.place is not null and e.entered_at >= coalesce(v.draw_time, '-infinity')
+          and ($1::bigint is null or e.voucher_id = $1)
+      ) entry
+      where ahead_since > entered_at + interval '1 second'
       union all
       select voucher_id, user_id, 'fair_order', 'users have another place than the draw gave them'
       from (
@@ -207,7 +217,7 @@ const UNFAIR: &str = "
       join vouchers v on v.id = s.voucher_id
       join entries e on e.voucher_id = s.voucher_id
       where s.held_for = 2 and s.stock > 0 and not s.paused and s.cancelled_at is null
-        and $2 >= s.begin_time and $2 < s.end_time
+        and $2 >= s.begin_time + interval '1 minute' and $2 < s.end_time
         and e.status = 1 and e.entered_at < $2 - interval '1 minute'
         and coalesce(v.changed_at, '-infinity') < $2 - interval '1 minute'
         and not exists (select from orders o where o.voucher_id = s.voucher_id and o.updated_at > $2 - interval '1 minute')

@@ -154,6 +154,10 @@ async fn a_draw_serves_those_whom_its_seed_says_and_the_others_stand_in_line_beh
         ids.insert(entered.text_of("entry_id").to_owned(), user);
         assert_eq!(shop.enter(user).await.is(200).body, entered.body);
     }
+    // A buyer who comes back has the id of before: ids cannot be tried one after the other.
+    let before_id = shop.entry(9).await["entry_id"].clone();
+    shop.entries("DELETE", 9).await.is(204);
+    assert_eq!(shop.enter(9).await.is(201).body["entry_id"], before_id);
     // A buyer who leaves is not drawn, and may come again.
     shop.entries("DELETE", 10).await.is(204);
     shop.entries("DELETE", 10).await.is(204);
@@ -355,6 +359,12 @@ async fn an_audit_finds_who_was_passed_and_a_draw_that_is_not_what_its_seed_says
     )
     .await;
     shop.holds().await;
+    shop.after(TimeDelta::seconds(2)).await;
+    shop.enter(4).await.is(201);
+    let swap = "update entries set place = 3 - place where voucher_id = $1";
+    shop.sql(swap).await;
+    shop.is_broken("fair_order: 1 users stand in line behind others who came later: 2").await;
+    shop.sql(swap).await;
     shop.sql("update orders set updated_at = sale_time() - interval '2 minutes'").await;
     shop.is_broken("no_stuck_stock: 1 users stand in line for what has been there for a minute: 2")
         .await;
