@@ -28,6 +28,23 @@ create table vouchers (
     -- An audit holds the orders of before the edit against them.
     earliest_begin_time  timestamptz,
     latest_end_time      timestamptz,
+    -- Whether buyers may stand in line once it is sold out: what comes back is offered to the first of them.
+    has_line             boolean     not null default false,
+    -- When its entries close and are drawn. Null: no draw, whoever comes first is served first.
+    draw_time            timestamptz,
+    -- 32 random bytes in hex, chosen when the sale is made. Its hash is published then, itself after the draw.
+    draw_seed            text,
+    -- The source and the time of a public number that goes into the draw; empty: none does. The number, once it is there.
+    draw_beacon          text        not null default '',
+    draw_beacon_number   text,
+    drawn_at             timestamptz,
+    -- When an administrator last changed the sale: what there is for its line may be there only since then.
+    changed_at           timestamptz,
+    constraint draw_has_a_seed_and_a_line
+        check ((draw_time is null) = (draw_seed is null) and (draw_time is null or has_line)),
+    constraint draw_is_complete
+        check (drawn_at is null or draw_time is not null and (draw_beacon = '') = (draw_beacon_number is null)),
+    constraint draw_beacon_has_a_limit check (length(draw_beacon) <= 200 and draw_beacon_number ~ '^[0-9A-Za-z]{1,200}$'),
     constraint subtitle_has_a_limit check (length(subtitle) <= 200),
     constraint terms_have_a_limit check (length(terms) <= 2000),
     constraint value_is_an_amount check (value between 0 and 1000000000000)
@@ -51,6 +68,8 @@ create table seckill_vouchers (
     paused         boolean     not null default false,
     -- The sale was cancelled as a whole: it is over for ever, and its orders are to be cancelled or refunded.
     cancelled_at   timestamptz,
+    -- Who may have what there is: 0 anybody, 1 those whom a draw will find, 2 those who stand in line.
+    held_for       smallint    not null default 0 check (held_for between 0 and 2),
     -- When the last of them was.
     wound_up_at    timestamptz,
     -- Moves with every change that is not a plain sale: an edit, a pause, a restock, a voucher that comes
@@ -73,6 +92,36 @@ create table seckill_vouchers (
 -- Cancelled sales that have orders left to cancel or to refund. Servers work them off.
 create index sales_to_wind_up on seckill_vouchers (voucher_id)
     where cancelled_at is not null and wound_up_at is null;
+
+-- Sales with a draw to come or with buyers in line. Servers look after them. A plain purchase changes no column of it.
+create index sales_held on seckill_vouchers (voucher_id) where held_for > 0;
+
+-- Who entered a draw or stands in line.
+create table entries (
+    voucher_id  bigint      not null,
+    -- Random. The draw goes by it.
+    id          uuid        not null,
+    user_id     bigint      not null,
+    entered_at  timestamptz not null,
+    -- The order in which entries are served. Null until they are drawn.
+    place       bigint,
+    -- 1 waiting, 2 offered an order, 3 gone without one
+    status      smallint    not null default 1 check (status between 1 and 3),
+    order_id    bigint,
+    -- When it was offered or gone.
+    ended_at    timestamptz,
+    primary key (id, voucher_id),
+    constraint offered_means_an_order check ((status = 2) = (order_id is not null)),
+    constraint ended_means_no_longer_waiting check ((status = 1) = (ended_at is null))
+);
+create unique index entries_one_waiting_per_user on entries (voucher_id, user_id) where status = 1;
+create index entries_of_user on entries (voucher_id, user_id);
+-- A query has to say `place > 0` to go by these two: a look-up of one buyer's entry never does (as `orders_of_voucher`). The
+-- second one finds the end of the line, also where those at its end are served or gone.
+create index entries_in_line on entries (voucher_id, place) where status = 1 and place > 0;
+create index entries_by_place on entries (voucher_id, place) where place > 0;
+-- How many were offered an order lately.
+create index entries_offered on entries (voucher_id, ended_at) where status = 2;
 
 -- No foreign key to the sale or the voucher: every order would lock that one row
 -- (`for key share`) and queue behind its updates. `seckill audit` looks for orphans.

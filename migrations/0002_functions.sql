@@ -41,7 +41,7 @@ as 'select make_interval(secs => least(3600, 2 ^ least(cancelled - 1, 12)))';
 -- must, to run on the worker that has it.
 --
 -- It returns a row for each of `ids` that has no new order, and why: `already_bought` (with the id of the
--- live order), `sold_out`, `sale_not_started`, `sale_ended`, `sale_paused`, `voucher_not_found`,
+-- live order), `sold_out`, `sale_not_started`, `sale_ended`, `sale_paused`, `draw_open`, `line_open`, `voucher_not_found`,
 -- `id_taken` (the id is another order's), `too_soon` (the buyer has cancelled an order of the voucher, and may buy
 -- again at `until`), or `held`. For each order of a voucher that has a price it returns
 -- `ordered`, the amount, and until when to pay. Orders of a free voucher are paid at once and not returned,
@@ -112,20 +112,20 @@ begin
         update seckill_vouchers set stock = stock - cardinality(ids)
         where voucher_id = vouchers[1] and stock >= cardinality(ids)
         returning array[voucher_id], array[price], array[pay_within_s], begin_time, end_time,
-                  paused or cancelled_at is not null
+                  paused or cancelled_at is not null or held_for > 0
         into sales, prices, pay_withins, latest_begin, earliest_end, is_paused;
         has_taken := found;
         judges_each := not found;
     end if;
     if leaves_out_held then
         select array_agg(s.voucher_id), array_agg(stock), array_agg(price), array_agg(pay_within_s),
-               max(begin_time), min(end_time), bool_or(paused or cancelled_at is not null)
+               max(begin_time), min(end_time), bool_or(paused or cancelled_at is not null or held_for > 0)
         into sales, stocks, prices, pay_withins, latest_begin, earliest_end, is_paused
         from (select * from seckill_vouchers where voucher_id = any (vouchers)
               order by voucher_id for no key update skip locked) s;
     elsif not has_taken then
         select array_agg(s.voucher_id), array_agg(stock), array_agg(price), array_agg(pay_within_s),
-               max(begin_time), min(end_time), bool_or(paused or cancelled_at is not null)
+               max(begin_time), min(end_time), bool_or(paused or cancelled_at is not null or held_for > 0)
         into sales, stocks, prices, pay_withins, latest_begin, earliest_end, is_paused
         from (select * from seckill_vouchers
               where voucher_id = any (vouchers) and (only_voucher is null or voucher_id = only_voucher)
@@ -160,7 +160,7 @@ begin
                           and (only_voucher is null or same_id.voucher_id = only_voucher)) as is_this_purchase
                 from unnest(vouchers, ids, users, times) with ordinality as buyer (v, id, u, at, place)
                 left join lateral (
-                    select voucher_id, stock, begin_time, end_time, cancelled_at, paused from seckill_vouchers
+                    select voucher_id, stock, begin_time, end_time, cancelled_at, paused, held_for from seckill_vouchers
                     where voucher_id = buyer.v and voucher_id = any (sales)
                       and (only_voucher is null or voucher_id = only_voucher)
                     limit 1
@@ -178,6 +178,8 @@ begin
                            when judged_at < begin_time then 'sale_not_started'
                            when is_this_purchase = false then 'id_taken'
                            when paused then 'sale_paused'
+                           when held_for = 1 then 'draw_open'
+                           when held_for = 2 then 'line_open'
                            when again > judged_at and stock > 0 then 'too_soon'
                            when again > judged_at then 'sold_out'
                        end as answer
@@ -425,6 +427,183 @@ begin
 end
 $$;
 
+-- Enters each of `buyers` into the draw of a voucher, or at the end of its line, as the entry of `ids` at the same place;
+-- where that is null, takes the buyer out again. Nobody leaves between the close of the entries and the draw: what is
+-- published then stays.
+--
+-- Returns for each, in their order, `entered` (with the time, how many are ahead in line, and how many were offered an order in
+-- the last hour), `entered_before`, `left` or `not_entered`, or why not: `voucher_not_found`,
+-- `sale_not_started`, `sale_ended`, `sale_paused`, `already_bought` (with the order), `too_soon` (with the time),
+-- `draw_closed` (the entries are, and the draw is to come), or `line_closed` (the voucher has no line, or anybody may buy
+-- it).
+create function enter_line(voucher bigint, buyers bigint[], ids uuid[])
+returns table (outcome text, entry_id uuid, earlier_id bigint, until timestamptz, ahead bigint, offered bigint)
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz;
+    waiting bigint;
+    terms vouchers%rowtype;
+    sale seckill_vouchers%rowtype;
+    last_place bigint;
+    buyer bigint;
+    again timestamptz;
+begin
+    perform lock_sale(voucher);
+    at := sale_time();
+    select v.* into terms from vouchers v where v.id = voucher;
+    select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
+    select max(e.place) into last_place from entries e where e.voucher_id = voucher and e.place > 0;
+    select count(*) into waiting from entries e where e.voucher_id = voucher and e.status = 1 and e.place > 0;
+    select count(*) into offered from entries e
+    where e.voucher_id = voucher and e.status = 2 and e.ended_at > at - interval '1 hour';
+    for k in 1 .. cardinality(buyers) loop
+        buyer := buyers[k];
+        entry_id := (select e.id from entries e where e.voucher_id = voucher and e.user_id = buyer and e.status = 1);
+        earlier_id := (select o.id from orders o
+                       where o.voucher_id = voucher and o.user_id = buyer and o.status in (1, 2, 3, 5));
+        again := (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
+                  where o.voucher_id = voucher and o.user_id = buyer and o.cancelled_by = 1);
+        until := null;
+        ahead := null;
+        outcome := case
+            when sale.voucher_id is null then 'voucher_not_found'
+            when earlier_id is not null then 'already_bought'
+            when ids[k] is not null and entry_id is not null then 'entered_before'
+            when ids[k] is null and entry_id is null then 'not_entered'
+            when ids[k] is null and sale.held_for = 1 and at >= terms.draw_time then 'draw_closed'
+            when ids[k] is null then 'left'
+            when at >= sale.end_time or sale.cancelled_at is not null then 'sale_ended'
+            when at < sale.begin_time then 'sale_not_started'
+            when sale.paused then 'sale_paused'
+            when sale.held_for = 1 and at >= terms.draw_time then 'draw_closed'
+            when again > at then 'too_soon'
+            when not terms.has_line or (sale.held_for = 0 and sale.stock > 0) then 'line_closed'
+            else 'entered'
+        end;
+        if outcome = 'left' then
+            waiting := waiting - 1;
+            update entries e set status = 3, ended_at = at where e.voucher_id = voucher and e.id = entry_id;
+        elsif outcome = 'too_soon' then
+            until := again;
+        elsif outcome = 'entered' then
+            until := at;
+            if sale.held_for <> 1 then
+                ahead := waiting;
+                waiting := waiting + 1;
+                last_place := coalesce(last_place, 0) + 1;
+            end if;
+            -- A buyer who comes back to a draw has the id of before: nobody may try one id after the other.
+            update entries e set status = 1, ended_at = null, entered_at = at
+            where e.voucher_id = voucher and e.user_id = buyer and sale.held_for = 1
+            returning e.id into entry_id;
+            if not found then
+                entry_id := ids[k];
+                insert into entries (voucher_id, id, user_id, entered_at, place)
+                values (voucher, entry_id, buyer, at, last_place);
+            end if;
+        end if;
+        return next;
+    end loop;
+    perform mark_line(voucher);
+end
+$$;
+
+-- Whom what there is of a voucher is held for, once its draw is over: those who stand in line, where there are any. The
+-- caller has locked the sale.
+create function mark_line(voucher bigint) returns void
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+    is_line boolean := exists (select from entries e where e.voucher_id = voucher and e.status = 1);
+begin
+    update seckill_vouchers set held_for = case when is_line then 2 else 0 end, revision = revision + 1
+    where voucher_id = voucher and held_for <> 1 and (held_for = 2) <> is_line;
+end
+$$;
+
+-- Draws the entries of a voucher when it is time, or offers what there is to those who are first in line: an order for each
+-- of up to `ids`, by the same `sell` by which everybody buys. Returns `drawn`, `served`, `idle`, or `id_taken` (an id is
+-- another order's: it is called again, with others).
+--
+-- The draw is one transaction: it is made as a whole, and once. Its order is that of the SHA-256 of the ASCII text
+-- `voucher:seed:number:entry`.
+--
+-- Why nobody is passed: whoever enters, leaves or is served locks the sale's row, and from the draw on no other order
+-- of the voucher is placed while somebody waits. An offer that cannot be made to the first is made to nobody.
+create function serve_line(voucher bigint, ids bigint[]) returns text
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz;
+    terms vouchers%rowtype;
+    sale seckill_vouchers%rowtype;
+    drawn uuid[];
+    first_entries uuid[];
+    buyers bigint[];
+    refused text;
+begin
+    perform lock_sale(voucher);
+    at := sale_time();
+    select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
+    select v.* into terms from vouchers v where v.id = voucher;
+    if sale.held_for = 0 or sale.paused or sale.cancelled_at is not null or at < sale.begin_time or at >= sale.end_time then
+        return 'idle';
+    end if;
+    if sale.held_for = 1 then
+        if at < terms.draw_time or (terms.draw_beacon <> '' and terms.draw_beacon_number is null) then
+            return 'idle';
+        end if;
+        -- First the order: Citus takes no `convert_to` in an update.
+        drawn := array(
+            select d.id from entries d where d.voucher_id = voucher and d.status = 1
+            order by sha256(convert_to(voucher || ':' || terms.draw_seed || ':'
+                                       || coalesce(terms.draw_beacon_number, '') || ':' || d.id, 'UTF8')), d.id);
+        update entries e set place = d.place
+        from unnest(drawn) with ordinality d (id, place)
+        where e.voucher_id = voucher and e.id = d.id;
+        update vouchers v set drawn_at = at where v.id = voucher;
+        update seckill_vouchers set held_for = 2, revision = revision + 1 where voucher_id = voucher;
+        perform mark_line(voucher);
+        return 'drawn';
+    end if;
+    select array_agg(e.id order by e.place), array_agg(e.user_id order by e.place) into first_entries, buyers
+    from (select * from entries e where e.voucher_id = voucher and e.status = 1 and e.place > 0
+          order by e.place limit least(sale.stock, cardinality(ids))) e;
+    if first_entries is null then
+        return 'idle';
+    end if;
+    -- For this transaction, which has the row, anybody may buy: nobody else sees it.
+    update seckill_vouchers set held_for = 0 where voucher_id = voucher;
+    select s.reason into refused
+    from sell(voucher, ids[1:cardinality(buyers)], buyers, array_fill(at, array[cardinality(buyers)])) s
+    where s.reason <> 'ordered' limit 1;
+    if refused = 'id_taken' then
+        raise sqlstate 'SK002'; -- which takes back all of it
+    elsif refused = 'sale_ended' then
+        raise sqlstate 'SK003'; -- meanwhile
+    elsif refused is not null then
+        raise exception 'the first in line of voucher % cannot have it: %', voucher, refused;
+    end if;
+    update entries e set status = 2, order_id = offered.own, ended_at = at
+    from unnest(first_entries, ids[1:cardinality(buyers)]) offered (id, own)
+    where e.voucher_id = voucher and e.id = offered.id;
+    update seckill_vouchers set held_for = 2, revision = revision + 1 where voucher_id = voucher;
+    perform mark_line(voucher);
+    return 'served';
+exception
+    when sqlstate 'SK002' then
+        return 'id_taken';
+    when sqlstate 'SK003' then
+        return 'idle';
+end
+$$;
+
 -- Redeems a paid order. Returns as `cancel_order` does.
 create function redeem_order(voucher bigint, own bigint, actor_id bigint)
 returns table (done boolean, status smallint)
@@ -669,7 +848,7 @@ begin
         when paid <> payment.amount then 'wrong_amount'
         when bought.status = 1 then 'applied'
         when bought.status = 4 and bought.cancelled_by = 3
-             and sale.stock > 0 and sale.cancelled_at is null
+             and sale.stock > 0 and sale.cancelled_at is null and sale.held_for = 0
              and not exists (select from orders live
                              where live.voucher_id = voucher and live.user_id = bought.user_id
                                and live.status in (1, 2, 3, 5)) then 'revived'

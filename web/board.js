@@ -94,7 +94,8 @@ export function showSale(voucher) {
   for (const listener of saleListeners) listener(voucher);
   titles.set(voucher.id, voucher.title);
   const { status, stock, initial_stock: initial } = voucher;
-  const at = { upcoming: voucher.begin_time, on_sale: voucher.end_time, ended: voucher.end_time }[status];
+  const { begin_time: begin, end_time: end, draw_time: draw } = voucher;
+  const at = { upcoming: begin, draw_open: draw, on_sale: end, ended: end }[status];
   const state = byId("sale-state");
   const text = fill(texts[status], { time: at && time.format(new Date(at)) });
   if (state.textContent !== text) state.textContent = text;

@@ -21,7 +21,12 @@ const isSame = (sale, voucher) =>
   sale.stock === voucher.initial_stock &&
   ["price", "value"].every((name) => (sale[name] ?? 0) === (voucher[name] ?? 0)) &&
   (sale.pay_within_s === undefined || sale.pay_within_s === voucher.pay_within_s) &&
-  ["begin_time", "end_time"].every((name) => !sale[name] || Date.parse(sale[name]) === Date.parse(voucher[name]));
+  Boolean(sale.line ?? sale.draw_time) === voucher.line &&
+  Boolean(sale.draw_time) === Boolean(voucher.draw_time) &&
+  (sale.draw_beacon ?? "") === voucher.draw_beacon &&
+  ["begin_time", "end_time", "draw_time"].every(
+    (name) => !sale[name] || Date.parse(sale[name]) === Date.parse(voucher[name]),
+  );
 
 // The sale that was made though its answer was lost: undefined when there is none, null when nobody can say.
 async function made() {

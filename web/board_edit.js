@@ -19,7 +19,7 @@ board.onSale((read) => {
   voucher = read;
   details.hidden = !voucher;
   // Before and after its time a sale sells nothing, and does not say whether it is paused.
-  pause.hidden = !["on_sale", "sold_out", "paused"].includes(voucher?.status);
+  pause.hidden = !["on_sale", "draw_open", "line_open", "sold_out", "paused"].includes(voucher?.status);
   const text = voucher?.status === "paused" ? texts.resume : texts.pause;
   if (pause.textContent !== text) pause.textContent = text;
 });

@@ -76,12 +76,20 @@ const FIELDS = [
   ["end", "end_time", texts.time_wrong, instant],
   ["terms", "terms", texts.terms_wrong, (id) => textIn(id, 0, 2_000)],
 ];
+// Those that only a new one has: a draw and a line do not change.
+const NEW_FIELDS = [
+  ...FIELDS,
+  ["line-wanted", "line", "", (id) => byId(id).checked || undefined],
+  ["draw", "draw_time", texts.time_wrong, instant],
+  ["beacon", "draw_beacon", texts.beacon_wrong, (id) => (byId(id).value.trim() ? textIn(id, 1, 200) : undefined)],
+];
 
 // The sale in the form whose ids begin so; null when it says what is wrong. `isNew`: what is empty has a
 // default.
 function saleIn(prefix, isNew) {
   const [sale, wrong] = [{}, []];
-  for (const [id, name, sentence, read] of FIELDS) {
+  const fields = isNew ? NEW_FIELDS : FIELDS;
+  for (const [id, name, sentence, read] of fields) {
     let value = read(prefix + id);
     if (value === undefined && !isNew) value = read === amount ? 0 : null;
     if (value === null) wrong.push([prefix + id, sentence]);
@@ -89,10 +97,13 @@ function saleIn(prefix, isNew) {
   }
   const { begin_time: begin, end_time: end } = sale;
   if (end && end <= (begin ?? Date.now())) wrong.push([`${prefix}end`, texts.end_wrong]);
-  const ids = FIELDS.map(([id]) => prefix + id);
+  const { draw_time: draw, draw_beacon: beacon } = sale;
+  if (draw && (draw <= (begin ?? Date.now()) || draw >= (end ?? Infinity))) wrong.push(["draw", texts.draw_wrong]);
+  if (beacon && draw === undefined) wrong.push(["beacon", texts.beacon_alone]);
+  const ids = fields.map(([id]) => prefix + id);
   if (!show(ids, wrong)) return null;
   const at = (time) => (time === undefined ? undefined : new Date(time).toISOString());
-  return { ...sale, begin_time: at(begin), end_time: at(end) };
+  return { ...sale, begin_time: at(begin), end_time: at(end), draw_time: at(draw) };
 }
 
 // The sale that the form for a new one describes, as the API takes it; null when it says what is wrong.

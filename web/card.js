@@ -1,5 +1,6 @@
 // A voucher: counts down, sells, and says what became of the user's order.
 
+import { Entry } from "./entry.js";
 import { clock, money, setText, shortClock, stateOf } from "./format.js";
 import { serverNow } from "./live.js";
 import { ask, doubt, isLive, learn, orderOf } from "./my_orders.js";
@@ -36,7 +37,8 @@ export class Card {
     this.when = element("p", { class: "when" });
     this.message = element("p", { class: "message", role: "status", tabIndex: -1 });
     this.actions = new OrderActions(this.message);
-    this.action = element("div", { class: "action" }, this.countdown, this.button);
+    this.entry = new Entry(this);
+    this.action = element("div", { class: "action" }, this.countdown, this.button, this.entry.leaveButton);
     this.timeToPay = element("p", { class: "time-to-pay" });
     // Each state of a card has its place before it comes: nothing moves when one follows the other.
     this.slot = element("div", { class: "slot" }, this.timeToPay, this.action, this.actions.node);
@@ -52,11 +54,13 @@ export class Card {
         this.title,
         this.prices,
         this.subtitle,
+        this.entry.text,
       ),
       element("div", { class: "stock-line" }, this.meter, this.stock),
       element("div", { class: "room" }, this.when, this.message),
       this.slot,
       this.terms,
+      this.entry.draw,
     );
     this.button.addEventListener("click", () => this.buy());
     this.isBusy = false;
@@ -70,6 +74,7 @@ export class Card {
     this.voucher = voucher;
     this.begin = Date.parse(voucher.begin_time);
     this.end = Date.parse(voucher.end_time);
+    this.drawAt = Date.parse(voucher.draw_time);
     setText(this.title, voucher.title);
     this.describe(voucher);
     this.meter.max = Math.max(voucher.initial_stock, 1);
@@ -93,11 +98,16 @@ export class Card {
   // Where the sale stands by the server's clock, now.
   status() {
     const now = serverNow();
-    if (now === null) return this.voucher.status;
+    const { status, stock, line, draw_time: isDrawn } = this.voucher;
+    if (now === null) return status;
     if (now < this.begin) return "upcoming";
     if (now >= this.end) return "ended";
-    if (this.voucher.status === "paused") return "paused";
-    return this.voucher.stock > 0 ? "on_sale" : "sold_out";
+    if (status === "paused") return "paused";
+    if (status === "draw_open" || (status === "upcoming" && isDrawn)) {
+      return now < this.drawAt ? "draw_open" : "draw_closed";
+    }
+    if (status !== "line_open" && stock > 0) return "on_sale";
+    return line ? "line_open" : "sold_out";
   }
 
   isOwned() {
@@ -115,21 +125,27 @@ export class Card {
     this.action.hidden = isUnpaid;
     this.timeToPay.hidden = isUnpaid || this.isOwned();
     this.actions.render();
+    this.entry.render(status);
+    const isWaiting = this.entry.isWaiting(status);
+    this.node.dataset.waiting = String(isWaiting);
     const counts = status === "upcoming";
     this.countdown.hidden = !counts;
     this.button.hidden = counts;
     setText(this.label, texts.begins_in);
     setText(this.digits, clock(this.begin - now));
     this.countdown.dataset.soon = String(counts && this.begin - now <= SOON_MS);
-    this.when.dataset.soon = String(!counts && status !== "ended" && this.end - now <= SOON_MS);
-    this.button.disabled = this.isBusy || this.isOwned() || status !== "on_sale";
+    this.until = status === "draw_open" ? this.drawAt : this.end;
+    this.when.dataset.soon = String(!counts && status !== "ended" && this.until - now <= SOON_MS);
+    const isOpen = ["on_sale", "draw_open", "line_open"].includes(status);
+    this.button.disabled = this.isBusy || this.isOwned() || isWaiting || !isOpen;
     setText(this.button, this.buttonText(status));
     setText(this.when, this.whenText(status, now));
   }
 
   buttonText(status) {
-    if (this.isBusy) return texts.buying;
+    if (this.isBusy) return status === "on_sale" ? texts.buying : texts.entering;
     if (this.isOwned()) return texts[`has_${this.order.status}`] ?? texts.bought;
+    if (this.entry.isWaiting(status)) return texts[`is_${this.entry.state()}`];
     return texts[`buy_${status}`] ?? texts.buy;
   }
 
@@ -137,8 +153,10 @@ export class Card {
     const at = (instant) => dates.format(new Date(instant));
     if (status === "upcoming") return fill(texts.begins_at, { at: at(this.begin) });
     if (status === "ended") return fill(texts.ended_at, { at: at(this.end) });
-    const soon = this.end - now < 86_400_000;
-    return soon ? fill(texts.ends_in, { time: clock(this.end - now) }) : fill(texts.ends_at, { at: at(this.end) });
+    const [endsIn, endsAt] =
+      status === "draw_open" ? [texts.closes_in, texts.closes_at] : [texts.ends_in, texts.ends_at];
+    const left = this.until - now;
+    return left < 86_400_000 ? fill(endsIn, { time: clock(left) }) : fill(endsAt, { at: at(this.until) });
   }
 
   // Where a reader goes on who asked for what is new.
@@ -173,6 +191,7 @@ export class Card {
   forget() {
     this.order = null;
     this.isUnknown = false;
+    this.entry.forget();
     this.actions.show(null);
     if (!this.isBusy) this.say("");
     this.render();
@@ -186,7 +205,7 @@ export class Card {
   }
 
   async buy() {
-    if (this.isBusy || this.isOwned()) return;
+    if (this.isBusy || this.isOwned() || this.entry.isWaiting(this.status())) return;
     if (!session()) return logIn(() => this.buy());
     this.isBusy = true;
     const scrolled = scrollY;
@@ -201,20 +220,23 @@ export class Card {
     // A button that is disabled loses the focus; a buyer who has gone on keeps it.
     const hasFocus = [document.body, this.button].includes(document.activeElement);
     if (!hasFocus) return;
-    if (this.button.disabled || this.action.hidden) this.message.focus({ preventScroll: true });
+    const said = this.message.textContent ? this.message : this.entry.text;
+    if (this.button.disabled || this.action.hidden) said.focus({ preventScroll: true });
     // It is above the button, and so in view in most cases; then nothing is scrolled. Nor is it under the finger
     // of a buyer who has scrolled on.
-    if (scrollY === scrolled) this.message.scrollIntoView({ block: "nearest" });
+    if (scrollY === scrolled) said.scrollIntoView({ block: "nearest" });
   }
 
-  // A purchase that is sent again is made once: the server names the order that there is.
+  // A purchase that is sent again is made once: the server names the order that there is. So is an entry.
   async tries() {
     const buyer = session()?.token;
+    const isEntry = this.status() !== "on_sale";
     for (let number = 1; ; number += 1) {
       // Somebody else has logged in meanwhile, in this window or another one.
       if (session()?.token !== buyer) return this.say("");
-      const answer = await apiAsUser("POST", `/api/vouchers/${this.voucher.id}/orders`);
+      const answer = await apiAsUser("POST", `/api/vouchers/${this.voucher.id}/${isEntry ? "entries" : "orders"}`);
       if (answer.status !== 401 && session()?.token !== buyer) return this.say("");
+      if (isEntry && answer.ok) return this.entry.learn(answer.body);
       if (answer.status === 201) {
         learn(answer.body);
         this.sayOrder();
@@ -231,8 +253,8 @@ export class Card {
       // After a lost answer the purchase may still be under way.
       const isUnderWay = number > 1 && code === "order_in_progress";
       const mayHelp = isLost || isUnderWay || [429, 502, 503, 504].includes(answer.status);
-      if (!mayHelp || number === MAX_TRIES) return this.refused(answer, title);
-      await this.wait(isLost ? texts.lost : (title ?? texts.no_connection), retryAfter(answer), number + 1);
+      if (!mayHelp || number === MAX_TRIES) return this.refused(answer, title, isEntry);
+      await this.wait(isLost && !isEntry ? texts.lost : (title ?? texts.no_connection), retryAfter(answer), number + 1);
     }
   }
 
@@ -244,16 +266,22 @@ export class Card {
     this.say(refusal + this.message.textContent, this.message.dataset.kind);
   }
 
-  refused(answer, title) {
+  refused(answer, title, isEntry) {
     const code = answer.body?.code;
     if (answer.status === 401) {
       this.say("");
       return logIn(() => this.buy(), title);
     }
     if (code === "sold_out") this.update({ ...this.voucher, stock: 0 });
-    if (code === "sale_paused") this.update({ ...this.voucher, status: "paused" });
+    const status = { sale_paused: "paused", draw_open: "draw_open", line_open: "line_open" }[code];
+    if (status) this.update({ ...this.voucher, status });
     if (code === "sale_not_started") this.update({ ...this.voucher, begin_time: answer.body.begin_time });
     const text = title ?? texts.no_connection;
+    if (answer.status === 0 && isEntry) {
+      this.entry.isKnown = false;
+      this.entry.isUnknown = true;
+      return this.say(texts.entry_unknown, "bad");
+    }
     if (answer.status === 0) {
       // There may be an order all the same: asked when the server is there again.
       this.isUnknown = true;

@@ -21,7 +21,8 @@ const isWaiting = ({ status }) => ["", "unpaid", "refunding"].includes(status);
 export const isLive = ({ status }) => !["cancelled", "refunded"].includes(status);
 
 // Calls `learnt(order)` for each order that is new or changed, `read()` when all of them are known, and
-// `forgot()` when somebody else is logged in, or nobody.
+// `forgot()` when somebody else is logged in, or nobody. And `asks(isAll)` each time before it asks: for all of them,
+// or for those that wait.
 export function onOrders(listener) {
   listeners.push(listener);
 }
@@ -71,6 +72,7 @@ async function readAll() {
 async function askOn() {
   clearTimeout(timer);
   if (session() && !document.hidden) {
+    for (const { asks } of listeners) await asks?.(settled !== doubts);
     const waiting = [...orders.values()].filter(isWaiting);
     await (settled === doubts ? Promise.all(waiting.map((order) => ask(order.order_id))) : readAll());
   }

@@ -13,9 +13,13 @@ const ASK_AGAIN_MS = 2_000;
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-// Asks whether the order is to be cancelled.
-function isSure() {
-  const dialog = byId("cancel-order");
+// Asks whether that is to be done: `cancel` an order, `leave` a draw or a line.
+export function isSure(what) {
+  const dialog = byId("question");
+  setText(byId("question-title"), texts[`${what}_title`]);
+  setText(byId("question-about"), texts[`${what}_about`]);
+  setText(byId("question-yes"), texts[`${what}_yes`]);
+  setText(byId("question-no"), texts[`${what}_no`]);
   dialog.returnValue = "";
   dialog.showModal();
   return new Promise((resolve) => {
@@ -90,7 +94,7 @@ export class OrderActions {
   }
 
   async cancel() {
-    if (!(await isSure())) return;
+    if (!(await isSure("cancel"))) return;
     this.say("");
     const answer = await apiAsUser("POST", `/api/orders/${this.order.order_id}/cancellation`);
     if (answer.ok) learn(answer.body);

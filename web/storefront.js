@@ -14,7 +14,7 @@ const READ_AGAIN_AFTER_MS = 2_000;
 const OLDER_EVERY_MS = 4_000;
 const OLDER_AT_ONCE = 100;
 // Where a sale stands in the list; what is in neither place is over.
-const PLACES = { on_sale: 0, paused: 1, upcoming: 2 };
+const PLACES = { on_sale: 0, draw_open: 0, draw_closed: 0, line_open: 0, paused: 1, upcoming: 2 };
 const cards = new Map(); // by voucher
 const waiting = new Map(); // vouchers that are new since the cards were arranged, by id
 const [list, overList, olderList] = ["vouchers", "over-vouchers", "older-vouchers"].map(byId);
@@ -140,6 +140,12 @@ news.addEventListener("click", () => {
 
 onOrders({
   learnt: (order) => cards.get(order.voucher_id)?.learn(),
+  // One after the other: a buyer has few requests at once.
+  async asks(isAll) {
+    const entries = [...cards.values()].map((card) => card.entry);
+    if (isAll) for (const entry of entries) entry.isKnown = false;
+    for (const entry of entries) if (!(await entry.ask())) return;
+  },
   read() {
     for (const card of cards.values()) card.stopDoubting();
   },

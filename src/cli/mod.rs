@@ -11,6 +11,7 @@ use redisson_lock::cli::{self as lock, LockCommand};
 mod arguments;
 pub mod audit;
 pub mod doctor;
+pub mod draw;
 pub mod migrate;
 pub mod orders;
 pub mod serve;
@@ -31,6 +32,8 @@ pub enum Cli {
     Voucher(voucher::VoucherCommand),
     #[command(subcommand)]
     Orders(orders::OrdersCommand),
+    #[command(subcommand)]
+    Draw(draw::DrawCommand),
     Audit(audit::AuditArgs),
     Doctor(Box<doctor::DoctorArgs>),
     #[command(subcommand)]
@@ -92,6 +95,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Cli::Migrate(args) => migrate::run(args).await.map(|()| ExitCode::SUCCESS),
         Cli::Voucher(command) => voucher::run(command).await.map(|()| ExitCode::SUCCESS),
         Cli::Orders(command) => orders::run(command).await.map(|()| ExitCode::SUCCESS),
+        Cli::Draw(command) => draw::run(command).await.map(|()| ExitCode::SUCCESS),
         Cli::Audit(args) => audit::run(args).await,
         Cli::Doctor(args) => doctor::run(*args).await,
         Cli::Lock(command) => lock::run(command, "seckill").await,

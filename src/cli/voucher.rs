@@ -49,7 +49,25 @@ pub struct AddArgs {
     #[command(flatten)]
     terms: TermsArgs,
     #[command(flatten)]
+    fairness: FairnessArgs,
+    #[command(flatten)]
     database: DatabaseArgs,
+}
+
+/// The order in which buyers are served.
+#[derive(Debug, Args)]
+pub struct FairnessArgs {
+    /// Once it is sold out, buyers stand in line for what comes back
+    #[arg(long)]
+    line: bool,
+    /// Draw who is served: buyers enter until this instant within the sale, and those who are not drawn first stand in
+    /// line [default: whoever comes first is served first]
+    #[arg(long, value_name = "RFC3339", value_parser = instant)]
+    draw: Option<DateTime<Utc>>,
+    /// The source and the time, later than the draw's, of a public number that goes into it, such as \"the Shanghai
+    /// Composite at the close of 2026-11-12\": `seckill draw number` tells it
+    #[arg(long, value_name = "TEXT", requires = "draw", allow_hyphen_values = true, value_parser = words)]
+    beacon: Option<String>,
 }
 
 /// When a voucher is on sale, what it costs, and what it says.
@@ -241,7 +259,9 @@ async fn change(
         Changed::SoldAlready => anyhow::bail!("more of voucher {id} are sold than there would be"),
         Changed::SaleCancelled => anyhow::bail!("the sale of voucher {id} was cancelled for good"),
         Changed::StockTooLarge => anyhow::bail!("there would be too many of voucher {id} to count"),
-        Changed::NoDuration => anyhow::bail!("the sale would end before it begins"),
+        Changed::NoDuration => anyhow::bail!(
+            "the sale would end before it begins, or its draw would not lie within it"
+        ),
     }
 }
 
@@ -302,7 +322,7 @@ async fn cancel(database: &Database, id: VoucherId, yes: bool) -> anyhow::Result
 }
 
 async fn add(args: AddArgs) -> anyhow::Result<()> {
-    let AddArgs { title, stock, terms, database } = args;
+    let AddArgs { title, stock, terms, fairness, database } = args;
     let now = SystemClock.now();
     let pay_within_s = terms.pay_within_s()?;
     let TermsArgs { begin: begin_time, end: end_time, price, value, subtitle, terms, .. } = terms;
@@ -316,6 +336,9 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
         stock,
         begin_time,
         end_time,
+        line: Some(fairness.line || fairness.draw.is_some()),
+        draw_time: fairness.draw,
+        draw_beacon: fairness.beacon,
     };
     let new = new.complete(now).map_err(|what| ConfigError(what.to_owned()))?;
     let create = async |database: &Database| {

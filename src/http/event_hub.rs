@@ -257,21 +257,7 @@ mod tests {
     fn bodies(stocks: [i32; 2]) -> impl Iterator<Item = VoucherBody> {
         let ids = (1..).filter_map(VoucherId::new);
         stocks.into_iter().zip(ids).map(|(stock, id)| {
-            let voucher = Voucher {
-                id,
-                title: "a".to_owned(),
-                subtitle: String::new(),
-                terms: String::new(),
-                value: None,
-                price: 0,
-                pay_within_s: 900,
-                stock,
-                initial_stock: 9,
-                begin_time: DateTime::UNIX_EPOCH,
-                end_time: DateTime::<Utc>::MAX_UTC,
-                paused: false,
-                revision: 1,
-            };
+            let voucher = Voucher { id, stock, initial_stock: 9, ..Voucher::example() };
             VoucherBody::at(voucher, DateTime::UNIX_EPOCH)
         })
     }

@@ -16,7 +16,7 @@ use utoipa::{Modify, OpenApi, ToSchema};
 use super::event_hub::VoucherEvent;
 use super::events::TimeEvent;
 use super::schemas::{Id, Limit, ProblemCode};
-use super::{audits, events, nodes, operations, orders, payments, sessions};
+use super::{audits, entries, events, nodes, operations, orders, payments, sessions};
 use super::{voucher_orders, vouchers};
 use crate::model::OrderStatus;
 
@@ -42,6 +42,12 @@ pub(super) const PATH: &str = "/api/openapi.json";
         vouchers::create,
         vouchers::change,
         audits::create,
+        entries::enter,
+        entries::find,
+        entries::leave,
+        entries::draw,
+        entries::line,
+        entries::tell_number,
         events::of_all,
         events::of_voucher,
         orders::buy,
@@ -117,7 +123,8 @@ fn described(
     document: &mut utoipa::openapi::OpenApi,
 ) -> impl Iterator<Item = (&String, &mut Operation)> {
     document.paths.paths.iter_mut().flat_map(|(path, item)| {
-        let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
+        let operations =
+            [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
         operations.into_iter().flatten().map(move |operation| (path, operation))
     })
 }

@@ -140,6 +140,8 @@ impl From<Refusal> for ApiError {
             Refusal::SaleEnded => Self::new(Code::SaleEnded),
             Refusal::SalePaused => Self::new(Code::SalePaused),
             Refusal::SoldOut => Self::new(Code::SoldOut),
+            Refusal::DrawOpen => Self::new(Code::DrawOpen),
+            Refusal::LineOpen => Self::new(Code::LineOpen),
             Refusal::AlreadyBought { order_id } => {
                 Self::new(Code::AlreadyBought).member("order_id", json!(order_id))
             }

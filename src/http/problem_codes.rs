@@ -85,6 +85,16 @@ codes! {
         "The sale is over", "秒杀已经结束";
     SalePaused: CONFLICT, "sale_paused",
         "The sale is paused for a while", "秒杀已暂停";
+    DrawOpen: CONFLICT, "draw_open",
+        "The voucher is drawn: enter the draw instead", "该券以抽签方式发放，请先登记抽签";
+    DrawClosed: CONFLICT, "draw_closed",
+        "The entries for the draw are closed", "抽签登记已截止";
+    LineOpen: CONFLICT, "line_open",
+        "What comes back goes to those who stand in line: stand in line instead", "退回的券按排队顺序发放，请先排队";
+    LineClosed: CONFLICT, "line_closed",
+        "There is nothing to stand in line for", "该券当前无需排队";
+    EntryNotFound: NOT_FOUND, "entry_not_found",
+        "You have not entered", "您尚未登记或排队";
     OrderState: CONFLICT, "order_state",
         "The order is in a state that does not allow this", "订单当前状态不允许此操作";
     OrderAmbiguous: CONFLICT, "order_ambiguous",

@@ -10,7 +10,7 @@ use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, patch, post};
+use axum::routing::{delete, get, patch, post, put};
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 use tower_http::cors::CorsLayer;
@@ -21,7 +21,7 @@ use super::language::Language;
 use super::limits::{limited_for_buyers, limited_login_codes, limited_logins};
 use super::problem::Code;
 use super::request_id::{self, X_REQUEST_ID};
-use super::{ApiError, App, audits, body, docs_page, events, nodes, openapi, operations};
+use super::{ApiError, App, audits, body, docs_page, entries, events, nodes, openapi, operations};
 use super::{orders, payments, problem, security_headers, sessions, voucher_orders, vouchers};
 use crate::telemetry;
 
@@ -57,15 +57,21 @@ pub fn api(app: App) -> Router {
         .route("/api/orders/{id}/steps", get(orders::list_steps))
         .route("/api/refunds", get(payments::list_refunds))
         .route("/api/payments/unmatched", get(payments::list_unmatched))
+        .route("/api/vouchers/{id}/draw", put(entries::tell_number))
+        .route("/api/vouchers/{id}/line", get(entries::line))
+        .route("/api/vouchers/{id}/entries", get(entries::find))
         .route("/api/nodes", get(nodes::list));
     let logging_in = Router::new().route("/api/sessions", post(sessions::create));
     let asking = Router::new().route("/api/login-codes", post(sessions::send_code));
     let cancelling = Router::new().route("/api/orders/{id}/cancellation", post(orders::cancel));
+    let entering = Router::new()
+        .route("/api/vouchers/{id}/entries", post(entries::enter).delete(entries::leave));
     let paying = Router::new().route("/api/orders/{id}/payments", post(payments::create));
     let memory = app.memory();
     Router::new()
         .route("/api/vouchers", get(vouchers::list))
         .route("/api/vouchers/{id}", get(vouchers::find))
+        .route("/api/vouchers/{id}/draw", get(entries::draw))
         .route("/api/vouchers/{id}/events", get(events::of_voucher))
         .route("/api/events", get(events::of_all))
         .route("/api/vouchers/{id}/orders", post(orders::buy))
@@ -74,6 +80,7 @@ pub fn api(app: App) -> Router {
         .merge(limited_logins(&app, logging_in))
         .merge(limited_login_codes(&app, asking))
         .merge(limited_for_buyers(&app, &memory.cancellations, cancelling))
+        .merge(limited_for_buyers(&app, &memory.entering, entering))
         .merge(limited_for_buyers(&app, &memory.payments, paying))
         .route("/healthz", get(operations::healthz))
         .route("/readyz", get(operations::readyz))
@@ -118,7 +125,7 @@ fn request_span(request: &Request) -> Span {
 fn cross_origin(origins: Vec<HeaderValue>) -> CorsLayer {
     CorsLayer::new()
         .allow_origin(origins)
-        .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE])
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
         .allow_headers(
             [AUTHORIZATION, CONTENT_TYPE, X_REQUEST_ID]
                 .into_iter()

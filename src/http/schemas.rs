@@ -7,7 +7,7 @@ use utoipa::openapi::{KnownFormat, RefOr, Schema, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::problem::Code;
-use crate::model::{OrderId, OrderStatus, SaleStatus, UserId, VoucherId};
+use crate::model::{EntryStatus, OrderId, OrderStatus, SaleStatus, UserId, VoucherId};
 use crate::store::vouchers::{MAX_AMOUNT, MAX_PAY_WITHIN_S};
 
 /// A type that is only a name for a schema.
@@ -125,9 +125,14 @@ named!(SaleInstant, "SaleInstant", {
 });
 
 described!(SaleStatus, "SaleStatus", {
-    use SaleStatus::{Ended, OnSale, Paused, SoldOut, Upcoming};
-    let words = [Upcoming, OnSale, Paused, SoldOut, Ended].map(|status| json!(status));
+    use SaleStatus::{DrawOpen, Ended, LineOpen, OnSale, Paused, SoldOut, Upcoming};
+    let words =
+        [Upcoming, OnSale, Paused, DrawOpen, LineOpen, SoldOut, Ended].map(|status| json!(status));
     word(words, "Where the sale stands.")
+});
+
+described!(EntryStatus, "EntryStatus", {
+    word(EntryStatus::ALL.map(|status| json!(status)), "Where the entry stands.")
 });
 
 described!(OrderStatus, "OrderStatus", {

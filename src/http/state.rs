@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
 use super::admission::{Admission, StrangersPermits};
+use super::entries;
 use super::event_hub::{EventHub, StreamLimits};
 use super::health::{self, Health};
 use super::revocations::Revocations;
@@ -17,7 +18,7 @@ use super::sms::SmsGateway;
 use super::tokens::Tokens;
 use super::voucher_pages::VoucherPages;
 use super::webhook::SigningKey;
-use crate::model::{BucketRate, Currency, SharedClock};
+use crate::model::{BucketRate, Currency, SharedClock, VoucherId};
 use crate::orders::Orders;
 use crate::purchase::Purchases;
 use crate::store::nodes::ConnectedNode;
@@ -48,6 +49,9 @@ const MAX_LOGIN_CODES: usize = 256;
 /// Payments that buyers may begin at once, each of which may wait seconds for the gateway; one more is
 /// refused.
 const MAX_PAYMENTS: usize = 64;
+/// Buyers who enter a draw or a line, or leave it, at once: they wait for a batch, and all those of a voucher for one
+/// connection.
+const MAX_ENTERING: usize = 4_096;
 
 /// The row of one voucher, however many wait for it, leaves as many permits to the others.
 const _: () = {
@@ -104,6 +108,8 @@ pub struct AppMemory {
     pub events: EventHub,
     /// The metrics as text.
     pub metrics: ReadCache<(), Bytes>,
+    /// What is published of draws.
+    pub draws: ReadCache<VoucherId, Option<Bytes>>,
     /// The server processes that use the database.
     pub nodes: ReadCache<(), Arc<[ConnectedNode]>>,
     /// The permit of an audit.
@@ -116,6 +122,8 @@ pub struct AppMemory {
     pub login_codes: Arc<StrangersPermits>,
     /// Permits for cancellations of buyers.
     pub cancellations: Arc<Semaphore>,
+    /// Permits for buyers who enter a draw or a line, or leave it.
+    pub entering: Arc<Semaphore>,
     /// A permit for each payment that a buyer begins.
     pub payments: Arc<Semaphore>,
     /// A permit for each request of a buyer that asks the database.
@@ -138,11 +146,13 @@ impl App {
             events: EventHub::new(&voucher_pages, &parts.purchases, parts.event_streams),
             voucher_pages,
             metrics: health::metrics_text(&parts.purchases, &parts.database),
+            draws: entries::draws(&parts.database),
             nodes: health::nodes(&parts.database),
             audits: Semaphore::new(1),
             logins: Arc::new(StrangersPermits::new(MAX_LOGINS, parts.address_rate)),
             login_codes: Arc::new(StrangersPermits::new(MAX_LOGIN_CODES, parts.address_rate)),
             cancellations: Arc::new(Semaphore::new(MAX_CANCELLATIONS)),
+            entering: Arc::new(Semaphore::new(MAX_ENTERING)),
             payments: Arc::new(Semaphore::new(MAX_PAYMENTS)),
             notifications: Arc::new(Semaphore::new(MAX_NOTIFICATIONS)),
             reads: Arc::new(Semaphore::new(MAX_READS)),

@@ -59,6 +59,13 @@ pub struct VoucherBody {
     pub end_time: DateTime<Utc>,
     /// Where the sale stands.
     pub status: SaleStatus,
+    /// Whether buyers may stand in line once it is sold out.
+    pub line: bool,
+    /// When the entries of its draw close; null where whoever comes first is served first.
+    #[schema(required = true)]
+    pub draw_time: Option<DateTime<Utc>>,
+    /// The source and the time of a public number that goes into its draw; empty: there is none.
+    pub draw_beacon: String,
 }
 
 impl VoucherBody {
@@ -76,6 +83,9 @@ impl VoucherBody {
             initial_stock: voucher.initial_stock,
             begin_time: voucher.begin_time,
             end_time: voucher.end_time,
+            line: voucher.has_line,
+            draw_time: voucher.draw_time,
+            draw_beacon: voucher.draw_beacon,
         }
     }
 

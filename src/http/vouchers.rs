@@ -18,7 +18,7 @@ use super::schemas::{Amount, Id, Limit, PayWithin, SaleInstant, Subtitle, Terms,
 use super::voucher_pages::{FIRST_PAGE, VoucherBody};
 use super::{ApiError, App};
 use crate::model::{Clock, InvalidId, VoucherId};
-use crate::store::vouchers::{self, Changed, NewVoucher, StockChange, VoucherChange};
+use crate::store::vouchers::{self, Changed, NewDraw, NewVoucher, StockChange, VoucherChange};
 
 /// How long a sale lasts when nothing is said.
 const DEFAULT_SALE: TimeDelta = TimeDelta::hours(24);
@@ -98,11 +98,25 @@ pub struct VoucherCreationBody {
     /// First instant after the sale, later than the first; 24 hours after it when left out.
     #[schema(value_type = Option<SaleInstant>)]
     pub end_time: Option<DateTime<Utc>>,
+    /// True: once it is sold out, buyers may stand in line for what comes back.
+    pub line: Option<bool>,
+    /// When the entries of a draw close, within the sale. Left out: whoever comes first is served first.
+    #[schema(value_type = Option<SaleInstant>)]
+    pub draw_time: Option<DateTime<Utc>>,
+    /// The source and the time, later than `draw_time`, of a public number that goes into the draw.
+    #[schema(value_type = Option<Subtitle>)]
+    pub draw_beacon: Option<String>,
 }
 
 impl VoucherCreationBody {
     /// The voucher, with what was left out filled in; or what is wrong, in one sentence.
     pub fn complete(self, now: DateTime<Utc>) -> Result<NewVoucher, &'static str> {
+        if self.draw_beacon.is_some() && self.draw_time.is_none() {
+            return Err("draw_beacon needs a draw_time");
+        }
+        if self.line == Some(false) && self.draw_time.is_some() {
+            return Err("a draw has a line: line must not be false");
+        }
         let begin_time = self.begin_time.and_then(kept).unwrap_or(now);
         let end_time = match self.end_time.and_then(kept) {
             Some(end_time) => end_time,
@@ -114,6 +128,11 @@ impl VoucherCreationBody {
             value: self.value,
             price: self.price.unwrap_or_default(),
             pay_within_s: self.pay_within_s.unwrap_or(vouchers::DEFAULT_PAY_WITHIN_S),
+            has_line: self.line.unwrap_or_default(),
+            draw: self
+                .draw_time
+                .and_then(kept)
+                .map(|time| NewDraw { time, beacon: self.draw_beacon.unwrap_or_default() }),
             ..NewVoucher::free(self.title, self.stock, begin_time, end_time)
         };
         new.check().map(|()| new)
@@ -292,6 +311,8 @@ pub async fn change(
         Changed::SoldAlready => Err(ApiError::new(Code::StockIsSold)),
         Changed::SaleCancelled => Err(ApiError::new(Code::SaleCancelled)),
         Changed::StockTooLarge => Err(ApiError::invalid("there would be too many to count")),
-        Changed::NoDuration => Err(ApiError::invalid("begin_time must lie before end_time")),
+        Changed::NoDuration => Err(ApiError::invalid(
+            "begin_time must lie before end_time, and a draw that is to come between them",
+        )),
     }
 }

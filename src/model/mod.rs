@@ -2,7 +2,9 @@
 
 pub mod clock;
 mod currency;
+pub mod draw;
 pub mod ids;
+pub mod line;
 pub mod order;
 pub mod outcome;
 pub mod recent_peak;
@@ -13,7 +15,9 @@ pub mod voucher;
 
 pub use clock::{Clock, ManualClock, SharedClock, SystemClock};
 pub use currency::Currency;
+pub use draw::{Draw, is_public_number};
 pub use ids::{InvalidId, OrderId, UserId, VoucherId};
+pub use line::{Entry, EntryStatus, HeldFor, Line};
 pub use order::{Due, Order, OrderStatus};
 pub use outcome::{Outcome, Refusal};
 pub use recent_peak::RecentPeak;

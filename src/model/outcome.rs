@@ -26,6 +26,10 @@ pub enum Refusal {
     SaleEnded,
     SalePaused,
     SoldOut,
+    /// Buyers enter a draw instead, or it is to come.
+    DrawOpen,
+    /// Buyers stand in line instead.
+    LineOpen,
     /// The buyer has this live order of the voucher.
     AlreadyBought {
         order_id: OrderId,
@@ -47,6 +51,8 @@ impl Refusal {
             Self::SaleEnded => "sale_ended",
             Self::SalePaused => "sale_paused",
             Self::SoldOut => "sold_out",
+            Self::DrawOpen => "draw_open",
+            Self::LineOpen => "line_open",
             Self::AlreadyBought { .. } => "already_bought",
             Self::OrderInProgress => "order_in_progress",
             Self::TooManyRequests { .. } => "too_many_requests",

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::VoucherId;
+use super::{HeldFor, VoucherId};
 
 /// Where a sale stands at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
@@ -16,6 +16,10 @@ pub enum SaleStatus {
     OnSale,
     /// Between `begin_time` and `end_time`, stopped by an administrator for a while.
     Paused,
+    /// Between `begin_time` and `end_time`: buyers enter a draw, or it is to come.
+    DrawOpen,
+    /// Between `begin_time` and `end_time`: what comes back is for those who stand in line.
+    LineOpen,
     /// Between `begin_time` and `end_time`, nothing left.
     SoldOut,
     /// At or after `end_time`.
@@ -52,6 +56,14 @@ pub struct Voucher {
     /// First instant after the sale.
     pub end_time: DateTime<Utc>,
     pub paused: bool,
+    /// The people who may have what there is.
+    pub held_for: HeldFor,
+    /// Whether buyers may stand in line once it is sold out.
+    pub has_line: bool,
+    /// When the entries of its draw close, where it has one.
+    pub draw_time: Option<DateTime<Utc>>,
+    /// The source and the time of a public number that goes into its draw; empty: there is none.
+    pub draw_beacon: String,
     /// Moves with every change that is not a plain sale. What is remembered of a sale is true of one
     /// revision only.
     pub revision: i64,
@@ -66,10 +78,40 @@ impl Voucher {
             SaleStatus::Ended
         } else if self.paused {
             SaleStatus::Paused
+        } else if self.held_for == HeldFor::Draw {
+            SaleStatus::DrawOpen
+        } else if self.held_for == HeldFor::Line {
+            SaleStatus::LineOpen
         } else if self.stock <= 0 {
             SaleStatus::SoldOut
         } else {
             SaleStatus::OnSale
+        }
+    }
+}
+
+#[cfg(test)]
+impl Voucher {
+    /// One that is free and on sale for ever.
+    pub(crate) fn example() -> Self {
+        Self {
+            id: VoucherId::new(1).unwrap_or_else(|| unreachable!("it is positive")),
+            title: String::new(),
+            subtitle: String::new(),
+            terms: String::new(),
+            value: None,
+            price: 0,
+            pay_within_s: 900,
+            stock: 1,
+            initial_stock: 1,
+            begin_time: DateTime::<Utc>::MIN_UTC,
+            end_time: DateTime::<Utc>::MAX_UTC,
+            paused: false,
+            held_for: HeldFor::Anybody,
+            has_line: false,
+            draw_time: None,
+            draw_beacon: String::new(),
+            revision: 1,
         }
     }
 }
@@ -81,28 +123,19 @@ mod tests {
     #[test]
     fn the_beginning_belongs_to_the_sale_and_the_end_does_not() {
         let instant = |second| DateTime::from_timestamp(second, 0).unwrap_or_default();
-        let Some(id) = VoucherId::new(1) else { unreachable!("1 is positive") };
-        let mut voucher = Voucher {
-            id,
-            title: String::new(),
-            subtitle: String::new(),
-            terms: String::new(),
-            value: None,
-            price: 0,
-            pay_within_s: 900,
-            stock: 1,
-            initial_stock: 1,
-            begin_time: instant(10),
-            end_time: instant(20),
-            paused: false,
-            revision: 1,
-        };
+        let mut voucher =
+            Voucher { begin_time: instant(10), end_time: instant(20), ..Voucher::example() };
         let statuses = [9, 10, 19, 20].map(|second| voucher.status_at(instant(second)));
-        use SaleStatus::{Ended, OnSale, Paused, SoldOut, Upcoming};
+        use SaleStatus::{DrawOpen, Ended, LineOpen, OnSale, Paused, SoldOut, Upcoming};
         assert_eq!(statuses, [Upcoming, OnSale, OnSale, Ended]);
         voucher.stock = 0;
         let statuses = [9, 10, 20].map(|second| voucher.status_at(instant(second)));
         assert_eq!(statuses, [Upcoming, SoldOut, Ended]);
+        for (held_for, status) in [(HeldFor::Draw, DrawOpen), (HeldFor::Line, LineOpen)] {
+            voucher.held_for = held_for;
+            let statuses = [9, 10, 20].map(|second| voucher.status_at(instant(second)));
+            assert_eq!(statuses, [Upcoming, status, Ended]);
+        }
         voucher.paused = true;
         let statuses = [9, 10, 20].map(|second| voucher.status_at(instant(second)));
         assert_eq!(statuses, [Upcoming, Paused, Ended]);

@@ -8,6 +8,7 @@
 pub mod expiry;
 mod gateway;
 pub mod gateway_work;
+pub mod line;
 mod pay;
 mod steps;
 pub mod winding_up;

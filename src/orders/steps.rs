@@ -11,6 +11,7 @@ use crate::store::{Database, Service, StoreError, orders};
 use super::PaymentGateway;
 use super::expiry::Expiry;
 use super::gateway_work::GatewayWork;
+use super::line::{EntryBatcher, LineWork, entry_batcher};
 use super::winding_up::WindingUp;
 use super::worker::Worker;
 
@@ -22,6 +23,7 @@ pub struct Orders {
     pub(super) purchases: Arc<Purchases>,
     /// `None`: nothing takes payments.
     pub(super) gateway: Option<Arc<dyn PaymentGateway>>,
+    pub(super) entries: EntryBatcher,
 }
 
 /// What became of the wish to take a step, and the order as it is after it.
@@ -44,7 +46,8 @@ impl Orders {
         purchases: Arc<Purchases>,
         gateway: Option<Arc<dyn PaymentGateway>>,
     ) -> Self {
-        Self { database, purchases, gateway }
+        let entries = entry_batcher(&database);
+        Self { database, purchases, gateway, entries }
     }
 
     /// The work that nobody asks for, until what it returns is dropped.
@@ -52,10 +55,11 @@ impl Orders {
         let (database, purchases) = (&self.database, &self.purchases);
         let expiry = Expiry::new(database.clone(), Arc::clone(purchases)).start();
         let winding_up = WindingUp::new(database.clone()).start();
+        let line = LineWork::new(database.clone(), Arc::clone(purchases)).start();
         let gateway = self.gateway.as_ref().map(|gateway| {
             GatewayWork::new(database.clone(), Arc::clone(purchases), Arc::clone(gateway)).start()
         });
-        [Some(expiry), Some(winding_up), gateway].into_iter().flatten().collect()
+        [Some(expiry), Some(winding_up), Some(line), gateway].into_iter().flatten().collect()
     }
 
     /// Cancels an unpaid order: its buyer's own, or anybody's for an administrator.

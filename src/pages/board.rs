@@ -13,8 +13,14 @@ use crate::http::{Language, TextFile, Texts};
 static TEXTS: TextFile = TextFile::new(include_str!("board.toml"));
 
 /// What runs on every board.
-const MODULES: [&str; 5] =
-    ["board.js", "board_create.js", "board_edit.js", "board_orders.js", "board_money.js"];
+const MODULES: [&str; 6] = [
+    "board.js",
+    "board_create.js",
+    "board_edit.js",
+    "board_line.js",
+    "board_orders.js",
+    "board_money.js",
+];
 
 /// The page.
 pub fn page(language: Language) -> HtmlPage<'static, impl Serialize> {

@@ -18,6 +18,7 @@ pub(super) fn sale(texts: &Texts) -> Markup {
                 button.quiet #logout type="button" { (texts["log_out"]) }
             }
             p.state #pause-state role="status" {}
+            (line(texts))
             details #edit-sale hidden {
                 summary { (texts["edit_sale"]) }
                 form #edit-form novalidate {
@@ -31,10 +32,44 @@ pub(super) fn sale(texts: &Texts) -> Markup {
                 summary { (texts["new_sale"]) }
                 form #sale-form novalidate {
                     (fields("", texts, [texts["stock"], texts["begin"], texts["end"]]))
+                    (fairness(texts))
                     button.primary type="submit" { (texts["create"]) }
                     p #sale-form-state.state role="status" {}
                 }
             }
+        }
+    }
+}
+
+/// How many wait for the sale that is watched, and the public number of its draw.
+fn line(texts: &Texts) -> Markup {
+    html! {
+        div #line hidden {
+            p #line-state.state role="status" {}
+            form #number-form novalidate hidden {
+                (field("number", texts["number"], html! {
+                    input #number name="number" maxlength="200" autocomplete="off" aria-describedby="number-error";
+                }))
+                button.primary type="submit" { (texts["tell_number"]) }
+            }
+        }
+    }
+}
+
+/// The draw and the line, which only a new sale has.
+fn fairness(texts: &Texts) -> Markup {
+    html! {
+        p.note.whole-line { (texts["fairness_about"]) }
+        (field("draw", texts["draw"], html! {
+            input #draw name="draw" type="datetime-local" step="1" aria-describedby="draw-error";
+        }))
+        (field("beacon", texts["beacon"], html! {
+            input #beacon name="beacon" maxlength="200" aria-describedby="beacon-error";
+        }))
+        div.field.check {
+            input #line-wanted name="line" type="checkbox" aria-describedby="line-wanted-error";
+            label for="line-wanted" { (texts["line"]) }
+            p.error #line-wanted-error {}
         }
     }
 }

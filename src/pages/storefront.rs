@@ -78,13 +78,13 @@ fn content(texts: &Texts) -> Markup {
             p.more { button.quiet #more-orders type="button" hidden { (texts["more"]) } }
         }
         (login(texts))
-        dialog #cancel-order aria-labelledby="cancel-title" aria-describedby="cancel-about" {
-            h2 #cancel-title { (texts["cancel_title"]) }
-            p #cancel-about { (texts["cancel_about"]) }
+        dialog #question aria-labelledby="question-title" aria-describedby="question-about" {
+            h2 #question-title { (texts["cancel_title"]) }
+            p #question-about {}
             // A dialog's form sends nothing: it closes the dialog with the value of the button.
             form method="dialog" {
-                button.primary value="no" { (texts["cancel_no"]) }
-                button.quiet value="yes" { (texts["cancel_yes"]) }
+                button.primary #question-no value="no" { (texts["cancel_no"]) }
+                button.quiet #question-yes value="yes" { (texts["cancel_yes"]) }
             }
         }
     }

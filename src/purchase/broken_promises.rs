@@ -22,6 +22,7 @@ pub enum Promise {
     OrderSteps,
     Orphans,
     SaleWindow,
+    FairOrder,
 }
 
 /// A promise that was not kept.
@@ -84,6 +85,7 @@ pub(super) async fn find(
     if has_duplicates {
         broken.extend(sqlx::query_as(BUYERS_TWICE).bind(only).fetch_all(&mut *session).await?);
     }
+    broken.extend(sqlx::query_as(UNFAIR).bind(only).bind(now).fetch_all(&mut *session).await?);
     broken.extend(sqlx::query_as(UNEXPLAINED).bind(only).fetch_all(&mut *session).await?);
     let has_money = sqlx::query_scalar(HAS_MONEY).bind(only);
     if has_money.fetch_one(&mut *session).await? {
@@ -161,6 +163,67 @@ const UNEXPLAINED: &str = "
                  and coalesce(steps.last, o.status) = o.status)
     ) unexplained
     group by voucher_id";
+
+/// Draws and lines: nobody behind is served before one ahead, nobody buys past those who wait, a draw is what its seed
+/// says, and what there is does not lie while somebody waits. A purchase is dated by the server that it reached: a second
+/// is allowed for. A server looks for what is due once a second.
+const UNFAIR: &str = "
+    select voucher_id, promise, what, count(*) as count, (array_agg(id))[1:5] as ids
+    from (
+      select voucher_id, order_id as id, 'fair_order' as promise, 'orders were offered past entries ahead of them' as what
+      from (
+        select voucher_id, order_id, status, ended_at,
+               max(coalesce(ended_at, 'infinity')) over (
+                 partition by voucher_id order by place rows between unbounded preceding and 1 preceding) as ahead_until
+        from entries
+        where place is not null and ($1::bigint is null or voucher_id = $1)
+      ) entry
+      where status = 2 and ahead_until > ended_at
+      union all
+      select o.voucher_id, o.id, 'fair_order', 'orders were placed past those who waited'
+      from orders o
+      join (select voucher_id, min(entered_at) as since from entries
+            where $1::bigint is null or voucher_id = $1 group by voucher_id) waiting
+        on waiting.voucher_id = o.voucher_id and o.created_at > waiting.since + interval '1 second'
+      where ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
+        and not exists (select from entries e where e.voucher_id = o.voucher_id and e.order_id = o.id)
+        and exists (select from entries e
+                    where e.voucher_id = o.voucher_id and o.created_at > e.entered_at + interval '1 second'
+                      and o.created_at + interval '1 second' < coalesce(e.ended_at, 'infinity'))
+      union all
+      select voucher_id, user_id, 'fair_order', 'users stand in line behind others who came later'
+      from (
+        select e.voucher_id, e.user_id, e.entered_at,
+               lag(e.entered_at) over (partition by e.voucher_id order by e.place) as ahead_since
+        from entries e join vouchers v on v.id = e.voucher_id
+        where e.place is not null and e.entered_at >= coalesce(v.draw_time, '-infinity')
+          and ($1::bigint is null or e.voucher_id = $1)
+      ) entry
+      where ahead_since > entered_at + interval '1 second'
+      union all
+      select voucher_id, user_id, 'fair_order', 'users have another place than the draw gave them'
+      from (
+        select e.voucher_id, e.user_id, e.place,
+               row_number() over (partition by e.voucher_id order by sha256(convert_to(
+                 concat_ws(':', v.id, v.draw_seed, coalesce(v.draw_beacon_number, ''), e.id), 'UTF8'))) as drawn
+        from entries e join vouchers v on v.id = e.voucher_id
+        where v.drawn_at is not null and e.entered_at < v.draw_time
+          and not (e.status = 3 and e.ended_at < v.draw_time) and ($1::bigint is null or e.voucher_id = $1)
+      ) entry
+      where place is distinct from drawn
+      union all
+      select s.voucher_id, e.user_id, 'no_stuck_stock', 'users stand in line for what has been there for a minute'
+      from seckill_vouchers s
+      join vouchers v on v.id = s.voucher_id
+      join entries e on e.voucher_id = s.voucher_id
+      where s.held_for = 2 and s.stock > 0 and not s.paused and s.cancelled_at is null
+        and $2 >= s.begin_time + interval '1 minute' and $2 < s.end_time
+        and e.status = 1 and e.entered_at < $2 - interval '1 minute'
+        and coalesce(v.changed_at, '-infinity') < $2 - interval '1 minute'
+        and not exists (select from orders o where o.voucher_id = s.voucher_id and o.updated_at > $2 - interval '1 minute')
+        and ($1::bigint is null or s.voucher_id = $1)
+    ) broken
+    group by voucher_id, promise, what";
 
 const BUYERS_TWICE: &str = "
     select voucher_id, 'one_per_user' as promise, 'users have more than one order' as what,

@@ -20,8 +20,8 @@ use crate::model::{
     UserId, Voucher, VoucherId,
 };
 use crate::store::{
-    Database, DatabaseClock, Keys, NewOrder, OrderIds, OrderWriter, Placement, StoreError,
-    has_distributed_orders, orders, read_at_start, vouchers,
+    Database, DatabaseClock, Keys, NewOrder, OrderIdError, OrderIds, OrderWriter, Placement,
+    Service, StoreError, has_distributed_orders, orders, read_at_start, vouchers,
 };
 use crate::telemetry::{self, SPANS};
 use redis_link::Redis;
@@ -222,6 +222,8 @@ impl Purchases {
                 }
                 Placement::SaleEnded => Outcome::Refused(Refusal::SaleEnded),
                 Placement::SalePaused => Outcome::Refused(Refusal::SalePaused),
+                Placement::DrawOpen => Outcome::Refused(Refusal::DrawOpen),
+                Placement::LineOpen => Outcome::Refused(Refusal::LineOpen),
                 Placement::VoucherNotFound => Outcome::Refused(Refusal::VoucherNotFound),
                 Placement::TooSoon(until) => {
                     self.pauses.insert((user, voucher), until);
@@ -286,6 +288,17 @@ impl Purchases {
     pub fn admit(&self, user: UserId) -> Result<(), Duration> {
         let taken = self.buyer_rate.take(user);
         taken.inspect_err(|_| telemetry::rate_limited("buyer", &user))
+    }
+
+    /// The id of an order that is offered to somebody who did not ask for it now.
+    ///
+    /// # Errors
+    /// When no id can be made at the moment.
+    pub async fn new_order_id(&self) -> Result<OrderId, StoreError> {
+        self.order_ids.next().await.map_err(|error| match error {
+            OrderIdError::Store(error) => error,
+            error => StoreError::unavailable(Service::Redis, error),
+        })
     }
 
     /// The clock by which sales begin and end.

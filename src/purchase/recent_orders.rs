@@ -60,26 +60,10 @@ impl RecentOrders {
 
 #[cfg(test)]
 mod tests {
-    use chrono::{DateTime, Utc};
-
     use super::*;
 
     fn voucher(revision: i64) -> Voucher {
-        Voucher {
-            id: VoucherId::new(1).unwrap_or_else(|| unreachable!("it is positive")),
-            title: String::new(),
-            subtitle: String::new(),
-            terms: String::new(),
-            value: None,
-            price: 0,
-            pay_within_s: 900,
-            stock: 1,
-            initial_stock: 1,
-            begin_time: DateTime::<Utc>::MIN_UTC,
-            end_time: DateTime::<Utc>::MAX_UTC,
-            paused: false,
-            revision,
-        }
+        Voucher { revision, ..Voucher::example() }
     }
 
     #[tokio::test(start_paused = true)]

@@ -77,6 +77,8 @@ impl Sale {
             SaleStatus::SoldOut => Some(Refusal::SoldOut),
             SaleStatus::Ended => Some(Refusal::SaleEnded),
             SaleStatus::Paused => Some(Refusal::SalePaused),
+            SaleStatus::DrawOpen => Some(Refusal::DrawOpen),
+            SaleStatus::LineOpen => Some(Refusal::LineOpen),
             SaleStatus::Upcoming => {
                 Some(Refusal::SaleNotStarted { begin_time: self.voucher.begin_time })
             }

@@ -46,7 +46,7 @@ fn not_prepared(how: &str) -> DistributionError {
 }
 
 /// Each table and its statement. One at a time: a later one refers to those before it.
-const TABLES: [(&str, &str); 11] = [
+const TABLES: [(&str, &str); 12] = [
     ("users", "select create_reference_table('users')"),
     ("vouchers", "select create_distributed_table('vouchers', 'id', colocate_with := 'none')"),
     (
@@ -64,6 +64,10 @@ const TABLES: [(&str, &str); 11] = [
     (
         "refunds",
         "select create_distributed_table('refunds', 'voucher_id', colocate_with := 'vouchers')",
+    ),
+    (
+        "entries",
+        "select create_distributed_table('entries', 'voucher_id', colocate_with := 'vouchers')",
     ),
     (
         "order_steps",
@@ -86,6 +90,7 @@ const LEFT_BEHIND: &str = "
     select truncate_local_data_after_distributing_table('payment_cancellations');
     select truncate_local_data_after_distributing_table('early_returns');
     select truncate_local_data_after_distributing_table('order_steps');
+    select truncate_local_data_after_distributing_table('entries');
     select truncate_local_data_after_distributing_table('refunds');
     select truncate_local_data_after_distributing_table('payments');
     select truncate_local_data_after_distributing_table('orders');
@@ -93,11 +98,12 @@ const LEFT_BEHIND: &str = "
     select truncate_local_data_after_distributing_table('vouchers')";
 
 /// The functions that others call where they run: they are on every server.
-const INNER_FUNCTIONS: [&str; 9] = [
+const INNER_FUNCTIONS: [&str; 10] = [
     "sell_many(bigint, bigint[], bigint[], bigint[], timestamptz[])",
     "sale_time()",
     "rebuy_pause(bigint)",
     "lock_sale(bigint)",
+    "mark_line(bigint)",
     "log_step(bigint, bigint, text, smallint, smallint, smallint, bigint, timestamptz)",
     "write_payment(bigint, bigint, integer, bigint, boolean, text, bigint, text, timestamptz)",
     "cancel_other_payments(bigint, bigint, timestamptz)",
@@ -116,8 +122,10 @@ const CHANGES: &str = "
     where transaction_id is not null";
 
 /// The functions of one voucher: a call runs on the worker that has it.
-const FUNCTIONS_OF_A_VOUCHER: [&str; 13] = [
+const FUNCTIONS_OF_A_VOUCHER: [&str; 15] = [
     "sell(bigint, bigint[], bigint[], timestamptz[])",
+    "enter_line(bigint, bigint[], uuid[])",
+    "serve_line(bigint, bigint[])",
     "orders_of_buyers(bigint, bigint[])",
     "cancel_order(bigint, bigint, smallint, bigint)",
     "expire_orders(bigint, bigint[])",

@@ -6,6 +6,7 @@ mod connecting;
 mod database_clock;
 mod distribution;
 mod durability;
+pub mod entries;
 pub mod error;
 pub mod keys;
 pub mod login_codes;
@@ -35,6 +36,7 @@ pub mod step_turns;
 pub mod time_limits;
 pub mod unmatched_payments;
 pub mod users;
+mod voucher_terms;
 pub mod vouchers;
 
 pub use database_clock::DatabaseClock;

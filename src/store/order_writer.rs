@@ -53,6 +53,8 @@ pub enum Placement {
     SaleNotStarted,
     SaleEnded,
     SalePaused,
+    DrawOpen,
+    LineOpen,
     VoucherNotFound,
     /// Another order has the id.
     IdTaken,
@@ -322,6 +324,8 @@ fn placement(row: &SoldRow) -> Result<Option<Placement>, StoreError> {
         ("sale_not_started", ..) => Placement::SaleNotStarted,
         ("sale_ended", ..) => Placement::SaleEnded,
         ("sale_paused", ..) => Placement::SalePaused,
+        ("draw_open", ..) => Placement::DrawOpen,
+        ("line_open", ..) => Placement::LineOpen,
         ("voucher_not_found", ..) => Placement::VoucherNotFound,
         ("id_taken", ..) => Placement::IdTaken,
         ("too_soon", ..) if until.is_some() => Placement::TooSoon(until.unwrap_or_default()),

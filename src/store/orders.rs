@@ -251,7 +251,8 @@ pub struct FinishedSale {
 }
 
 /// The owners of live orders of `voucher`, each of two reads in at most `limit`; `None` where more may come:
-/// it is neither sold out nor paused nor past the end of its sale, or another session holds its row.
+/// it is neither sold out nor paused nor held for a draw or a line nor past the end of its sale, or another session
+/// holds its row.
 pub async fn owners_of_finished(
     database: &Database,
     voucher: VoucherId,
@@ -261,7 +262,7 @@ pub async fn owners_of_finished(
     // comes in this revision: nobody has to wait while the owners are read, in a transaction of their own.
     let revision = sqlx::query_scalar(
         "select revision from seckill_vouchers
-         where voucher_id = $1 and (stock = 0 or paused or sale_time() >= end_time)
+         where voucher_id = $1 and (stock = 0 or paused or held_for > 0 or sale_time() >= end_time)
          for share skip locked",
     )
     .bind(voucher.get());

@@ -68,6 +68,7 @@ mod tests {
             "orders_of_buyers",
             "lock_sale",
             "log_step",
+            "mark_line",
             "cancel_other_payments",
             "write_payment",
             "record_return",

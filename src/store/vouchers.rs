@@ -7,186 +7,24 @@ use sqlx::{FromRow, Row};
 use super::columns::row;
 use super::statements::{in_time, step_with};
 use super::time_limits::GIVES_WAY;
+pub use super::voucher_terms::{
+    DEFAULT_PAY_WITHIN_S, MAX_AMOUNT, MAX_PAY_WITHIN_S, NewDraw, NewVoucher, StockChange,
+    VoucherChange,
+};
 use super::{DatabaseClock, DatabaseSession, StoreError};
 use crate::model::{Voucher, VoucherId};
 
 row! {
     Voucher: id, title, subtitle, terms, value, price, pay_within_s, stock, initial_stock, begin_time,
-    end_time, paused, revision
+    end_time, paused, held_for, has_line, draw_time, draw_beacon, revision
 }
 
 /// The columns of a [`Voucher`], of `v`, the voucher, and `s`, its sale.
 macro_rules! columns {
     () => {
         "v.id, v.title, v.subtitle, v.terms, v.value, s.price, s.pay_within_s, s.stock, s.initial_stock,
-         s.begin_time, s.end_time, s.paused, s.revision"
+         s.begin_time, s.end_time, s.paused, s.held_for, v.has_line, v.draw_time, v.draw_beacon, s.revision"
     };
-}
-
-/// The longest subtitle and terms, in characters.
-const MAX_SUBTITLE: usize = 200;
-const MAX_TERMS: usize = 2000;
-/// The highest price or value: a JavaScript number holds a thousand times as much.
-pub const MAX_AMOUNT: i64 = 1_000_000_000_000;
-/// How long a buyer has to pay when nothing is said: 15 minutes.
-pub const DEFAULT_PAY_WITHIN_S: i32 = 900;
-/// The longest time to pay within: 30 days.
-pub const MAX_PAY_WITHIN_S: i32 = 2_592_000;
-
-/// A voucher that does not exist yet.
-#[derive(Debug, Clone)]
-pub struct NewVoucher {
-    /// The name of the voucher.
-    pub title: String,
-    /// A second line for people; may be empty.
-    pub subtitle: String,
-    /// The conditions, for people; may be empty.
-    pub terms: String,
-    /// What it is worth, for people.
-    pub value: Option<i64>,
-    /// In the currency's smallest unit; 0: free.
-    pub price: i64,
-    /// An order that is not paid after so many seconds is cancelled.
-    pub pay_within_s: i32,
-    /// How many, not negative.
-    pub stock: i32,
-    /// First instant of the sale.
-    pub begin_time: DateTime<Utc>,
-    /// First instant after the sale; after `begin_time`.
-    pub end_time: DateTime<Utc>,
-}
-
-impl NewVoucher {
-    /// A voucher that costs nothing.
-    pub fn free(
-        title: impl Into<String>,
-        stock: i32,
-        begin_time: DateTime<Utc>,
-        end_time: DateTime<Utc>,
-    ) -> Self {
-        Self {
-            title: title.into(),
-            subtitle: String::new(),
-            terms: String::new(),
-            value: None,
-            price: 0,
-            pay_within_s: DEFAULT_PAY_WITHIN_S,
-            stock,
-            begin_time,
-            end_time,
-        }
-    }
-
-    /// Checks it as the database does, and that people can read it; says in one sentence what is wrong.
-    pub fn check(&self) -> Result<(), &'static str> {
-        let Self { begin_time, end_time, .. } = *self;
-        VoucherChange {
-            title: Some(self.title.clone()),
-            subtitle: Some(self.subtitle.clone()),
-            terms: Some(self.terms.clone()),
-            value: self.value,
-            price: Some(self.price),
-            pay_within_s: Some(self.pay_within_s),
-            stock: Some(StockChange::InitialStock(self.stock)),
-            begin_time: Some(begin_time),
-            end_time: Some(end_time),
-            paused: None,
-        }
-        .check()
-    }
-}
-
-/// How the stock of a voucher changes. What is sold stays sold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StockChange {
-    /// So many were put on sale in all.
-    InitialStock(i32),
-    /// So many more, or fewer of those that are not sold.
-    By(i32),
-}
-
-/// What changes of a voucher. What is `None` stays.
-#[derive(Debug, Clone, Default)]
-#[allow(missing_docs)] // as those of `Voucher`
-pub struct VoucherChange {
-    pub title: Option<String>,
-    pub subtitle: Option<String>,
-    pub terms: Option<String>,
-    pub value: Option<i64>,
-    pub price: Option<i64>,
-    pub pay_within_s: Option<i32>,
-    pub stock: Option<StockChange>,
-    pub begin_time: Option<DateTime<Utc>>,
-    pub end_time: Option<DateTime<Utc>>,
-    pub paused: Option<bool>,
-}
-
-/// Whether nobody sees `c`, or it turns what stands around it: two titles that differ in such characters look alike.
-fn is_unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
-            | '\u{e0000}'..='\u{e0fff}')
-}
-
-impl VoucherChange {
-    /// Checks it as the database does, and says in one sentence what is wrong.
-    pub fn check(&self) -> Result<(), &'static str> {
-        let sensible = DateTime::<Utc>::UNIX_EPOCH.timestamp()..253_402_300_800;
-        let is_long = |text: &Option<String>, most| {
-            text.as_ref().is_some_and(|text| text.chars().count() > most)
-        };
-        let is_amount =
-            |amount: Option<i64>| amount.is_none_or(|it| (0..=MAX_AMOUNT).contains(&it));
-        if self.title.as_ref().is_some_and(|title| title.trim().is_empty())
-            || is_long(&self.title, 200)
-        {
-            return Err("title must have 1 to 200 characters");
-        }
-        if is_long(&self.subtitle, MAX_SUBTITLE) {
-            return Err("subtitle must have at most 200 characters");
-        }
-        if is_long(&self.terms, MAX_TERMS) {
-            return Err("terms must have at most 2000 characters");
-        }
-        // PostgreSQL takes no NUL; no other control character can be read, and a terminal obeys some.
-        let holds = |text: &Option<String>, is_wrong: fn(char) -> bool| {
-            text.as_ref().is_some_and(|text| text.contains(is_wrong))
-        };
-        if holds(&self.title, is_unseen) {
-            return Err(
-                "title must not contain a control, zero-width or direction-changing character",
-            );
-        }
-        if holds(&self.subtitle, is_unseen) {
-            return Err(
-                "subtitle must not contain a control, zero-width or direction-changing character",
-            );
-        }
-        if holds(&self.terms, |c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
-            return Err("terms must not contain a control character but line breaks and tabs");
-        }
-        if !is_amount(self.price) {
-            return Err("price must be 0 to 1000000000000");
-        }
-        if !is_amount(self.value) {
-            return Err("value must be 0 to 1000000000000");
-        }
-        if self.pay_within_s.is_some_and(|seconds| !(1..=MAX_PAY_WITHIN_S).contains(&seconds)) {
-            return Err("pay_within_s must be 1 to 2592000 (30 days)");
-        }
-        if matches!(self.stock, Some(StockChange::InitialStock(stock)) if stock < 0) {
-            return Err("stock must not be negative");
-        }
-        let times = [self.begin_time, self.end_time];
-        if times.into_iter().flatten().any(|at| !sensible.contains(&at.timestamp())) {
-            return Err("begin_time and end_time must lie between the years 1970 and 9999");
-        }
-        if self.begin_time.zip(self.end_time).is_some_and(|(begin, end)| begin >= end) {
-            return Err("begin_time must lie before end_time");
-        }
-        Ok(())
-    }
 }
 
 /// SQLSTATE of a number that its column cannot hold.
@@ -204,7 +42,7 @@ pub enum Changed {
     SoldAlready,
     /// There would be more of it than can be counted, and nothing was changed.
     StockTooLarge,
-    /// Its sale would end before it begins, and nothing was changed.
+    /// Its sale would end before it begins, or its draw would not lie within it, and nothing was changed.
     NoDuration,
     /// Its sale was cancelled, for good, and nothing was changed.
     SaleCancelled,
@@ -221,11 +59,15 @@ pub async fn change(
         Some(StockChange::By(more)) => (None, more),
         None => (None, 0),
     };
+    let now = super::order_steps::time(pool).await?;
     // The window that was, for the audit of earlier orders: the row as it was before this statement.
     let query = sqlx::query_as(concat!(
         "with old as (
            select begin_time, end_time from seckill_vouchers
            where voucher_id = $1 and cancelled_at is null
+             and not exists (select from vouchers drawn
+                             where id = $1 and drawn_at is null
+                               and (draw_time <= coalesce($4, begin_time) or draw_time >= coalesce($5, end_time)))
            for no key update
          ), s as (
            update seckill_vouchers sale
@@ -239,7 +81,7 @@ pub async fn change(
          ), v as (
            update vouchers
            set title = coalesce($9, title), subtitle = coalesce($10, subtitle),
-               terms = coalesce($11, terms), value = coalesce($12, value),
+               terms = coalesce($11, terms), value = coalesce($12, value), changed_at = $13,
                earliest_begin_time = least(earliest_begin_time, old.begin_time, s.begin_time),
                latest_end_time = greatest(latest_end_time, old.end_time, s.end_time)
            from old, s where id = $1
@@ -260,7 +102,8 @@ pub async fn change(
     .bind(&change.title)
     .bind(&change.subtitle)
     .bind(&change.terms)
-    .bind(change.value);
+    .bind(change.value)
+    .bind(now);
     // A change that was given up must not come after all: `By` would count twice when it is repeated.
     step_with(GIVES_WAY, pool, async |session| {
         lock_sale(session, voucher).await?;
@@ -269,22 +112,23 @@ pub async fn change(
             Ok(None) => return unchanged(session, voucher).await,
             Err(error) => error,
         };
-        let error = refused.as_database_error();
-        let broken = |name: &str| {
-            // On Citus the name of a shard's constraint may end with its number.
-            error.and_then(|error| error.constraint()).is_some_and(|it| it.starts_with(name))
-        };
-        if broken("stock_never_negative") || broken("seckill_vouchers_initial_stock_check") {
-            Ok(Changed::SoldAlready)
-        } else if broken("sale_has_a_duration") {
-            Ok(Changed::NoDuration)
-        } else if error.and_then(|error| error.code()).as_deref() == Some(OUT_OF_RANGE) {
-            Ok(Changed::StockTooLarge)
-        } else {
-            Err(refused)
-        }
+        refusal(&refused).ok_or(refused)
     })
     .await
+}
+
+/// What the database does not let be.
+fn refusal(refused: &sqlx::Error) -> Option<Changed> {
+    let error = refused.as_database_error()?;
+    // On Citus the name of a shard's constraint may end with its number.
+    let broken = |name: &str| error.constraint().is_some_and(|it| it.starts_with(name));
+    if broken("stock_never_negative") || broken("seckill_vouchers_initial_stock_check") {
+        Some(Changed::SoldAlready)
+    } else if broken("sale_has_a_duration") {
+        Some(Changed::NoDuration)
+    } else {
+        (error.code().as_deref() == Some(OUT_OF_RANGE)).then_some(Changed::StockTooLarge)
+    }
 }
 
 /// Locks the sale of `voucher`, whose buyers wait from here on: so the transaction waits for nothing else for long.
@@ -298,9 +142,14 @@ pub(super) async fn lock_sale(
 
 /// Why no row of `voucher` was changed.
 async fn unchanged(session: &mut DatabaseSession, voucher: VoucherId) -> sqlx::Result<Changed> {
-    let query = sqlx::query_scalar("select exists (select from vouchers where id = $1)");
-    let is_there: bool = query.bind(voucher.get()).fetch_one(session).await?;
-    Ok(if is_there { Changed::SaleCancelled } else { Changed::NotFound })
+    let query = sqlx::query_scalar(
+        "select cancelled_at is not null from seckill_vouchers where voucher_id = $1",
+    );
+    Ok(match query.bind(voucher.get()).fetch_optional(session).await? {
+        Some(true) => Changed::SaleCancelled,
+        Some(false) => Changed::NoDuration,
+        None => Changed::NotFound,
+    })
 }
 
 /// Puts a voucher on sale. The voucher and its sale are created together or not at all.
@@ -311,13 +160,14 @@ pub async fn create(
 ) -> Result<Voucher, StoreError> {
     let query = sqlx::query_as(concat!(
         "with v as (
-           insert into vouchers (title, created_at, subtitle, terms, value)
-           values ($1, $2, $6, $7, $8)
+           insert into vouchers
+             (title, created_at, subtitle, terms, value, has_line, draw_time, draw_seed, draw_beacon)
+           values ($1, $2, $6, $7, $8, $11, $12, $13, $14)
            returning *
          ), s as (
            insert into seckill_vouchers
-             (voucher_id, initial_stock, stock, begin_time, end_time, price, pay_within_s)
-           select id, $3, $3, $4, $5, $9, $10 from v
+             (voucher_id, initial_stock, stock, begin_time, end_time, price, pay_within_s, held_for)
+           select id, $3, $3, $4, $5, $9, $10, case when $12 is null then 0 else 1 end from v
            returning *
          )
          select ",
@@ -333,7 +183,11 @@ pub async fn create(
     .bind(&new.terms)
     .bind(new.value)
     .bind(new.price)
-    .bind(new.pay_within_s);
+    .bind(new.pay_within_s)
+    .bind(new.has_line || new.draw.is_some())
+    .bind(new.draw.as_ref().map(|draw| draw.time))
+    .bind(new.draw.as_ref().map(|_| hex::encode(rand::random::<[u8; 32]>())))
+    .bind(new.draw.as_ref().map_or("", |draw| &draw.beacon));
     in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use chrono::TimeDelta;
 use serde_json::Value;
 
+use crate::orders::lines::Shop;
 use testkit::shop::api_client::{Api, DOCUMENT};
 
 /// Every operation: path, method, description.
@@ -60,8 +62,8 @@ async fn write_the_snapshot() {
 
 #[tokio::test]
 async fn every_documented_operation_is_there() {
-    let api = Api::new().await;
-    api.world.users(1).await;
+    // Voucher 1 has a draw: where there is none, none is found.
+    let api = Shop::drawn_in(TimeDelta::minutes(30), 1, 0, "", 1).await.api;
     for (path, method, _) in operations() {
         let request = api.request(&method.to_uppercase(), &path.replace("{id}", "1"));
         let answer = api.send(request.bearer_auth(api.world.token(1))).await;
@@ -89,6 +91,7 @@ fn every_route_is_documented() {
         source.matches("get(").count()
             + source.matches(".post(").count()
             + source.matches(" post(").count()
+            + source.matches(" put(").count()
             + source.matches(" patch(").count()
             + source.matches(".delete(").count()
     );

@@ -3,11 +3,14 @@
 //! buyer was told of is in the books, the audit holds, and everything sells again by itself.
 //!
 //! Beside the free sale goes one for money, with a payment gateway of the test's own: in the end no money is
-//! lost, and none is given back twice.
+//! lost, and none is given back twice. Another one for money is drawn, and has a line: no entry is lost, and nobody is passed.
 //!
 //! `plan` is what a seed says, `round` runs it, `machine` has the faults that not every machine
-//! allows, `money` the other sale, `shrink` looks for the least that still fails, `summary` counts.
+//! allows, `money` the other sales, `gateway` who takes it, `lines` the draw and the line, `shrink`
+//! looks for the least that still fails, `summary` counts.
 
+mod gateway;
+mod lines;
 mod machine;
 mod money;
 pub mod plan;

@@ -76,6 +76,16 @@ async fn a_role_that_makes_no_tables_serves_and_one_that_reads_audits() {
     let cancelled = api.buy(3, &voucher).await.is(201).text_of("order_id").to_owned();
     let path = format!("/api/orders/{cancelled}/cancellation");
     api.send(api.request("POST", &path).bearer_auth(api.world.token(3))).await.is(200);
+    let line = serde_json::json!({
+        "title": "drawn", "stock": 1, "begin_time": "2020-01-01T00:00:00Z", "end_time": "2100-01-01T00:00:00Z",
+        "draw_time": "2099-01-01T00:00:00Z",
+    });
+    let added = api.request("POST", "/api/vouchers").bearer_auth(&admin).json(&line);
+    let drawn = api.send(added).await.is(201).text_of("id").to_owned();
+    for (method, status) in [("POST", 201), ("DELETE", 204)] {
+        let path = format!("/api/vouchers/{drawn}/entries");
+        api.send(api.request(method, &path).bearer_auth(api.world.token(3))).await.is(status);
+    }
     drop(node);
 
     let reader = url_as(&roles.reader, &api.world);

@@ -18,7 +18,7 @@ const STORIES: [&str; 4] = [
 
 /// What a reader of the whole purchase opens, the README and the page itself included.
 const MAX_FILES: usize = 20;
-const MAX_LINES: usize = 4_500;
+const MAX_LINES: usize = 4_750;
 
 const MAX_README_LINES: usize = 150;
 

@@ -3,6 +3,7 @@
 mod held_orders;
 mod held_rows;
 pub mod life;
+pub mod lines;
 mod money;
 pub mod races;
 mod step_races;

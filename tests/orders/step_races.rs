@@ -33,6 +33,10 @@ enum Step {
     GatewayRefund,
     ChargeBack,
     BuyAgain,
+    /// Of user 2.
+    Enter,
+    Leave,
+    Serve,
 }
 
 impl Step {
@@ -64,6 +68,15 @@ impl Step {
             Self::Settle => done(&format!("settle_refund({voucher}, 1, 9)")),
             Self::GatewayRefund => money("return_payment", "first", ", 2::smallint"),
             Self::ChargeBack => money("return_payment", "first", ", 3::smallint"),
+            Self::Enter => {
+                format!(
+                    "select outcome from enter_line({voucher}, array[2], array[gen_random_uuid()])"
+                )
+            }
+            Self::Leave => {
+                format!("select outcome from enter_line({voucher}, array[2], array[null::uuid])")
+            }
+            Self::Serve => format!("select serve_line({voucher}, array[3])"),
             Self::BuyAgain => {
                 let sell = format!("sell({voucher}, array[2], array[1], array[sale_time()])");
                 format!("select coalesce((select reason from {sell}), 'nothing')")
@@ -85,6 +98,8 @@ impl Step {
             Self::Settle => &["settle_refund"],
             Self::GatewayRefund | Self::ChargeBack => &["return_payment"],
             Self::BuyAgain => &["sell"],
+            Self::Enter | Self::Leave => &["enter_line"],
+            Self::Serve => &["serve_line"],
         }
     }
 
@@ -104,13 +119,15 @@ impl Step {
 }
 
 /// Where the order is when the two steps meet, how it came there, and which steps meet there.
-const SCENES: [(&str, &[Step], &[Step]); 5] = {
+const SCENES: [(&str, &[Step], &[Step]); 7] = {
     use Step::*;
     [
         ("unpaid", &[Open], &[Pay, PayAgain, Open, Cancel, Expire, Redeem, GatewayRefund]),
         ("expired", &[Open, Expire], &[Pay, PayAgain, Fail, BuyAgain, GatewayRefund]),
         ("paid", &[Open, Pay], &[PayAgain, Redeem, Refund, Cancel, GatewayRefund, ChargeBack]),
         ("refunding", &[Open, Pay, Refund], &[Finish, Settle, Redeem, GatewayRefund, ChargeBack]),
+        ("sold out", &[], &[Enter, Cancel, Expire, Pay, Serve]),
+        ("in line", &[Enter, Expire], &[Enter, Leave, Serve, BuyAgain, Pay]),
         ("used", &[Open, Pay, Redeem], &[Redeem, Refund, GatewayRefund, ChargeBack]),
     ]
 };
@@ -183,8 +200,8 @@ async fn put_stops(pool: &PgPool) -> BTreeMap<String, usize> {
 }
 
 /// A voucher whose order 1 took the steps `before`. It is overdue, so that it may expire where it is unpaid.
-async fn set_up(world: &World, connection: &mut PgConnection, before: &[Step]) -> i64 {
-    let voucher = world.priced_voucher(2).await.id.get();
+async fn set_up(world: &World, connection: &mut PgConnection, stock: i32, before: &[Step]) -> i64 {
+    let voucher = world.voucher_with_line(stock).await.id.get();
     let pay_by = async |connection: &mut PgConnection, time: &str| {
         let set =
             format!("update orders set pay_by = sale_time() {time} where voucher_id = {voucher}");
@@ -366,7 +383,8 @@ async fn two_steps_that_meet_between_any_two_statements_keep_the_books() {
         loop {
             let next = to_play.borrow_mut().pop();
             let Some((scene, before, steps, point)) = next else { return };
-            let voucher = set_up(&world, &mut race.second, before).await;
+            let stock = if ["sold out", "in line"].contains(&scene) { 1 } else { 2 };
+            let voucher = set_up(&world, &mut race.second, stock, before).await;
             let logged_before = steps_of(world.database.pool(), voucher).await.len();
             let Some(said) = race.run(voucher, steps, &point).await else { continue };
             let name =

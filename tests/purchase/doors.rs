@@ -147,6 +147,8 @@ impl Door {
             Placement::SaleNotStarted => "sale_not_started",
             Placement::SaleEnded => "sale_ended",
             Placement::SalePaused => "sale_paused",
+            Placement::DrawOpen => "draw_open",
+            Placement::LineOpen => "line_open",
             Placement::VoucherNotFound => "voucher_not_found",
             placed @ (Placement::IdTaken | Placement::TooSoon(_)) => panic!("{placed:?}"),
         };

@@ -7,8 +7,9 @@ use testkit::program::Program;
 use testkit::shop::world::World;
 
 /// What lies where.
-const DISTRIBUTED: [(&str, &str); 10] = [
+const DISTRIBUTED: [(&str, &str); 11] = [
     ("early_returns", "distributed"),
+    ("entries", "distributed"),
     ("order_steps", "distributed"),
     ("orders", "distributed"),
     ("payment_cancellations", "distributed"),

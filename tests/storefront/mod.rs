@@ -1,6 +1,7 @@
 //! The storefront, in a real browser.
 
 mod browsers;
+mod lines;
 mod older;
 mod payments;
 pub mod sale;

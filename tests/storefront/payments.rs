@@ -19,7 +19,7 @@ use testkit::wait::eventually;
 const PAY: &str = "#vouchers .pay";
 const CANCEL: &str = "#vouchers .cancel";
 const TIME_LEFT: &str = "#vouchers .pay-within";
-const YES: &str = "#cancel-order [value=yes]";
+const YES: &str = "#question [value=yes]";
 
 /// A shop with two vouchers on sale, at 80 yuan, and users 1 to 3.
 async fn shop() -> (Api, Voucher) {
@@ -163,8 +163,8 @@ async fn an_order_is_cancelled_when_its_buyer_is_sure_and_the_voucher_bought_aga
     let browser = bought(&api).await;
     browser.until_text(".stock", "1 of 2 left").await;
     browser.click(CANCEL).await;
-    browser.click("#cancel-order [value=no]").await;
-    browser.until("!document.querySelector('#cancel-order').open").await;
+    browser.click("#question [value=no]").await;
+    browser.until("!document.querySelector('#question').open").await;
     browser.until_shown(PAY).await;
     assert_eq!(statuses(&api).await, ["unpaid"]);
     browser.click(CANCEL).await;
@@ -481,7 +481,7 @@ async fn unpaid_orders_and_the_sandbox_can_be_read_on_every_screen() {
     browser.click(CANCEL).await;
     browser.until_shown(YES).await;
     look("question").await;
-    browser.click("#cancel-order [value=no]").await;
+    browser.click("#question [value=no]").await;
     browser.click(".tabs a[href='#orders']").await;
     browser.until_shown("#order-list .pay").await;
     look("orders").await;

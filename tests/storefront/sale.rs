@@ -444,7 +444,7 @@ async fn write_screenshots() {
             shot("orders").await;
             browser.click("#order-list .cancel").await;
             shot("question").await;
-            browser.click("#cancel-order [value=no]").await;
+            browser.click("#question [value=no]").await;
             browser.value("location.hash = '#all'").await;
             browser.until_shown(".card").await;
             browser.click("[data-owned=true] .pay").await;

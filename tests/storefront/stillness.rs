@@ -158,7 +158,7 @@ async fn what_is_said_of_a_purchase_has_its_place_and_is_in_view() {
         assert_eq!(browser.value(PLACES).await, before, "{size:?}");
         browser.until_text("#pressed .pay", "Pay ¥123,456.00").await;
         browser.click("#pressed .cancel").await;
-        browser.click("#cancel-order [value=yes]").await;
+        browser.click("#question [value=yes]").await;
         browser.until_text("#pressed .message", "Your order is cancelled").await;
         assert_eq!(browser.value(PLACES).await, before, "{size:?}");
         browser.close().await;

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::node_process::{NodeRequest, Task};
 use super::scheduler::{Act, Actor, ActorRecord, Attempt, NodeIndex, PATIENCE, Scheduler};
 use super::told::{Event, Witness};
-use ladder::{Answer, GROUP, Point, QueueKeys, WorkTurn};
+use ladder::{Answer, Capability, GROUP, Point, QueueKeys, WorkTurn};
 use redis_link::Redis;
 
 /// One for each process.
@@ -63,9 +63,15 @@ impl Scheduler<'_> {
         QueueKeys::with_prefix(&self.key_prefix).stream()
     }
 
-    /// Everything works, and has as long as it needs: the consumers write, and a buyer that was told
-    /// "accepted" asks again. Nothing where the rung has no consumer.
+    /// Everything works, and has as long as it needs: entries are drawn, the consumers write, and a buyer that was told
+    /// "accepted" asks again.
     pub(super) async fn settle(&mut self) -> anyhow::Result<()> {
+        if self.rung.can(Capability::Draw) {
+            let node = *self.living().first().context("no process is left to draw")?;
+            for voucher in self.vouchers.clone() {
+                self.expires_until_idle(node, voucher).await?;
+            }
+        }
         if !self.rung.has_consumer() {
             return Ok(());
         }

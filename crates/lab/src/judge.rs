@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::admissions;
-use super::scheduler::Scheduler;
+use super::scheduler::{Act, ActorRecord, Scheduler};
 use super::told::{NotInstalled, Several, Witness, words};
 use ladder::{Answer, Invariant};
 use seckill::model::VoucherId;
@@ -156,6 +156,7 @@ impl Books {
             Invariant::NoStuckStock => self.stuck(),
             Invariant::WithinRate => admissions::over_the_rate(scheduler),
             Invariant::LetInOnce => admissions::let_in_twice(scheduler),
+            Invariant::FairOrder => self.passed(scheduler),
             _ => None,
         }
     }
@@ -222,6 +223,29 @@ impl Books {
         }
     }
 
+    /// A buyer who stood in line, and has no order, or a later one than somebody who came behind. Orders have rising
+    /// numbers.
+    fn passed(&self, scheduler: &Scheduler<'_>) -> Option<Witness> {
+        let told =
+            |order: i64| scheduler.answered().any(|(_, answer)| answer == Answer::Ordered(order));
+        let written = || self.orders.iter().chain(&self.ended);
+        // The order that was offered to one in line is the one of which nobody was told.
+        let served = |record: &ActorRecord| match record.answer {
+            Some(Act::Done(Answer::Ordered(order))) => Some(order),
+            Some(Act::Done(Answer::InLine)) => written()
+                .filter(|(order, user)| *user == record.user && !told(*order))
+                .map(|(order, _)| *order)
+                .min(),
+            _ => None,
+        };
+        scheduler.actors.iter().find_map(|record| {
+            let order = served(record)?;
+            let ahead = record.behind.iter().map(|nth| &scheduler.actors[*nth]);
+            let mut passed = ahead.filter(|ahead| served(ahead).is_none_or(|it| it > order));
+            passed.next().map(|it| Witness::Passed { ahead: it.name, behind: record.name })
+        })
+    }
+
     /// Whether the user was written an order of this number, whatever became of it.
     fn has_written(&self, order: i64, user: i64) -> bool {
         self.orders.iter().chain(&self.ended).any(|written| *written == (order, user))
@@ -260,6 +284,7 @@ pub(super) fn broken_promises(scheduler: &Scheduler<'_>, books: &Books) -> Vec<B
         Invariant::NoUndersell,
         Invariant::WithinRate,
         Invariant::LetInOnce,
+        Invariant::FairOrder,
     ];
     let of_books = of_books.map(|invariant| (invariant, books.broken(invariant, scheduler)));
     let lost = lost(scheduler, std::slice::from_ref(books));

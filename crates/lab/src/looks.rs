@@ -83,6 +83,18 @@ impl Scheduler<'_> {
         Ok(())
     }
 
+    /// An actor that begins comes behind those who stand in line already.
+    pub(super) fn note_line(&mut self, actor: Actor) {
+        if self.actors[actor.0].state == ActorState::NotBegun {
+            let voucher = self.actors[actor.0].voucher;
+            let stands = |it: &ActorRecord| {
+                it.voucher == voucher && it.answer == Some(Act::Done(Answer::InLine))
+            };
+            let ahead = (0..self.actors.len()).filter(|nth| stands(&self.actors[*nth]));
+            self.actors[actor.0].behind = ahead.collect();
+        }
+    }
+
     /// Whether "sold out" was true at some moment between the request and the answer. Only where something is on
     /// sale at the answer does anything before that count.
     pub(super) async fn note_refusal(

@@ -6,11 +6,22 @@ use anyhow::{Context, bail};
 
 use super::node_process::Task;
 use super::sale::PRICE;
-use super::scheduler::{Act, Actor, ActorState, NodeIndex, Scheduler, TakenMoney};
+use super::scheduler::{Act, Actor, ActorState, NodeIndex, Scheduler};
 use super::told::{Event, Witness};
 use ladder::{Answer, PaymentNotice, WorkTurn};
 
-/// What ends unpaid orders, one for each process.
+/// Money that the gateway has taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TakenMoney {
+    /// The user who paid.
+    payer: &'static str,
+    /// What for.
+    order: i64,
+    /// The last notice of it.
+    notice: Actor,
+}
+
+/// What ends unpaid orders, draws, or offers what came back to the first in line, one for each process.
 const NAMES: [&str; 3] = ["T", "T2", "T3"];
 
 /// Turns of one process: more than any scenario has orders.
@@ -80,7 +91,7 @@ impl Scheduler<'_> {
             let turn = self.expires(node, voucher).await?;
             match self.finish(turn).await? {
                 Act::Worked(WorkTurn::Idle) => return Ok(()),
-                Act::Worked(WorkTurn::Cancelled | WorkTurn::Outrun) => {}
+                Act::Worked(_) => {}
                 other => bail!("an unpaid order was to be ended, and it came to {other:?}"),
             }
         }

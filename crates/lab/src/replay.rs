@@ -9,6 +9,7 @@ mod caches;
 mod failing_consumers;
 mod given_back;
 mod locked_row;
+mod orders_of_arrival;
 mod owners;
 mod payments;
 mod production;
@@ -106,6 +107,7 @@ async fn take_steps(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow
         Scenario::AnswerLost => retries::answer_lost(scheduler).await,
         Scenario::WindowEdge => rates::window_edge(scheduler).await,
         Scenario::ClockAhead => rates::clock_ahead(scheduler).await,
+        Scenario::OtherOrder => orders_of_arrival::other_order(scheduler).await,
         Scenario::LatePayment => payments::late_payment(scheduler).await,
         Scenario::UnknownOrder => payments::unknown_order(scheduler).await,
         cached if OF_CACHES.contains(&cached) => caches::play(cached, scheduler).await,
@@ -114,7 +116,7 @@ async fn take_steps(scheduler: &mut Scheduler<'_>, scenario: Scenario) -> anyhow
 }
 
 /// Scenarios of rungs that can something, and what is said of the others.
-const OF_CAPABILITIES: [(&[Scenario], Capability, &str); 5] = [
+const OF_CAPABILITIES: [(&[Scenario], Capability, &str); 7] = [
     (&[Scenario::AnswerLost], Capability::Retried, "has clients that send nothing again"),
     (&[Scenario::WindowEdge, Scenario::ClockAhead], Capability::Rate, "counts nobody's requests"),
     (
@@ -132,6 +134,8 @@ const OF_CAPABILITIES: [(&[Scenario], Capability, &str); 5] = [
         Capability::Segments,
         "keeps its stock in one row",
     ),
+    (&[Scenario::OtherOrder], Capability::Race, "is not asked who wins"),
+    (&[Scenario::PassedInLine], Capability::Line, "has no line"),
 ];
 
 /// Why `scenario` makes no sense on `rung`: "it …"; `None` where it does.

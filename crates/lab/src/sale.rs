@@ -25,7 +25,10 @@ fn title(rung: &Rung) -> String {
 /// What a voucher costs where orders have to be paid.
 pub(super) const PRICE: i64 = 100;
 
-/// Puts a voucher on sale, since an hour ago, for a year.
+/// The same for all that is drawn, so that two sales can be held against each other. A sale of production has its own.
+const SEED: &str = "7c0ffee7";
+
+/// Puts a voucher on sale, since an hour ago, for a year. What is drawn is open for entries.
 pub(super) async fn put_on_sale(
     database: &PgPool,
     rung: &Rung,
@@ -33,12 +36,14 @@ pub(super) async fn put_on_sale(
 ) -> sqlx::Result<VoucherId> {
     let id: i64 = sqlx::query_scalar(
         "with voucher as (
-           insert into vouchers (title, created_at) values ($1, now()) returning id
+           insert into vouchers (title, created_at, has_line, draw_time, draw_seed)
+           values ($1, now(), $5 is not null, case when $5 is not null then now() end, $5)
+           returning id
          ), on_sale as (
            insert into seckill_vouchers
-             (voucher_id, initial_stock, stock, price, begin_time, end_time)
+             (voucher_id, initial_stock, stock, price, begin_time, end_time, held_for)
            select id, $2, $2, $3, now() - interval '1 hour',
-                  now() + interval '1 year'
+                  now() + interval '1 year', ($5 is not null)::int
            from voucher
          ), in_segments as (
            insert into stock_segments (voucher_id, segment, stock)
@@ -51,6 +56,7 @@ pub(super) async fn put_on_sale(
     .bind(stock)
     .bind(if rung.can(Capability::Expire) { PRICE } else { 0 })
     .bind(if rung.can(Capability::Segments) { SEGMENTS } else { 0 })
+    .bind(rung.can(Capability::Draw).then_some(SEED))
     .fetch_one(database)
     .await?;
     VoucherId::try_from(id).map_err(|error: InvalidId| sqlx::Error::Decode(error.into()))

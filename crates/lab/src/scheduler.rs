@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::lock_servers::LockServers;
 pub(super) use super::node_process::{Act, Attempt};
 use super::node_process::{NodePlan, NodeProcess, NodeRequest, Task};
+use super::payments::TakenMoney;
 use super::sale;
 use super::timeline::{Log, TimelineLine};
 use super::told::{Event, Witness};
@@ -91,6 +92,8 @@ pub(super) struct ActorRecord {
     pub(super) refused_of: Option<i64>,
     /// When it was let in, by the time that the lab has let pass.
     pub(super) let_in: Option<Duration>,
+    /// The actors that stood in line when it began.
+    pub(super) behind: Vec<usize>,
 }
 
 impl ActorRecord {
@@ -109,6 +112,7 @@ impl ActorRecord {
             saw_sold_out: false,
             refused_of: None,
             let_in: None,
+            behind: Vec::new(),
         }
     }
 
@@ -126,17 +130,6 @@ impl ActorRecord {
     pub(super) fn waits_for(&self, what: Awaited) -> bool {
         self.state == ActorState::QueuedInDatabase && self.awaited == Some(what)
     }
-}
-
-/// Money that the gateway has taken.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TakenMoney {
-    /// The user who paid.
-    pub(super) payer: &'static str,
-    /// What for.
-    pub(super) order: i64,
-    /// The last notice of it.
-    pub(super) notice: Actor,
 }
 
 /// The scheduler.

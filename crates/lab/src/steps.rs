@@ -93,6 +93,7 @@ impl Scheduler<'_> {
                     if self.actors[actor.0].adds_stock {
                         self.note_sold_out().await?;
                     }
+                    self.note_line(actor);
                     self.actors[actor.0].state = ActorState::Running;
                     self.nodes[node].order(&NodeRequest::Go(name.to_owned())).await?;
                 }

@@ -84,8 +84,9 @@ async fn is_judged_as_claimed(rung: &Rung, addresses: &[String], must: &BTreeSet
 async fn every_rung_is_judged_over_http_as_the_registry_claims() {
     let world = World::new().await;
     let serving = Serving::on(&world).await;
-    // A limit of the rate refuses the crowds that come behind the first.
-    for rung in RUNGS.iter().filter(|rung| !rung.can(Capability::Rate)) {
+    // A limit of the rate refuses the crowds that come behind the first, and over HTTP nobody draws.
+    let judged = |rung: &&Rung| !rung.can(Capability::Rate) && !rung.can(Capability::Draw);
+    for rung in RUNGS.iter().filter(judged) {
         if let (LockKind::ZooKeeper, Err(why)) = (rung.lock, ZooKeeperNode::find()) {
             eprintln!("{} is left out: {why}", rung.id);
             continue;

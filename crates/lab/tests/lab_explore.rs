@@ -43,7 +43,7 @@ macro_rules! explored_rungs {
 // The rungs without a lock, a mutex, a lock that is left for ever, one that is outlived, a consumer,
 // orders that have to be paid; those whose leases are waited for are part of `make explore`.
 explored_rungs! {
-    r01 r03 r05a r05b r07a r08a r11 r16 r18a r18b r18c r19 r20 r23b r24 r25 r26c r27b r29a r29b
+    r01 r03 r05a r05b r07a r08a r11 r16 r18a r18b r18c r19 r20 r23b r24 r25 r26c r27b r29a r29b r30b r31a r31b
 }
 
 /// The rung `built`, with what another row of the registry says.

@@ -107,6 +107,10 @@ rungs! {
     r28c_redis_time
     r29a_admission_token
     r29b_spent_token
+    r30a_first_come
+    r30b_draw
+    r31a_line_by_check
+    r31b_line_by_condition
 }
 
 /// Each row of the registry says something else than what the code of `built` does.
@@ -167,7 +171,8 @@ async fn a_row_that_its_code_belies_is_found_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_of_messages_retries_or_rates_that_its_code_belies_is_found_out() {
     use Scenario::{
-        AnswerLost, ClockAhead, DiesLetIn, DiesWithLast, TokenTwice, UpdateIgnored, WindowEdge,
+        AnswerLost, ClockAhead, DiesLetIn, DiesWithLast, OtherOrder, PassedInLine, TokenTwice,
+        UpdateIgnored, WindowEdge,
     };
     are_found_out(&[
         // A consumer that looks at no update, or dies between the entry and its order.
@@ -184,6 +189,11 @@ async fn a_row_of_messages_retries_or_rates_that_its_code_belies_is_found_out() 
         ("r29a_admission_token", find("r29b_spent_token"), TokenTwice, SAID_TO_HOLD),
         ("r29b_spent_token", find("r29a_admission_token"), TokenTwice, SAID_TO_BREAK),
         ("r29b_spent_token", find("r29a_admission_token"), DiesLetIn, SAID_TO_HOLD),
+        // First come for a draw, and a line that is looked at before the offer.
+        ("r30a_first_come", find("r30b_draw"), OtherOrder, SAID_TO_HOLD),
+        ("r30b_draw", find("r30a_first_come"), OtherOrder, SAID_TO_BREAK),
+        ("r31a_line_by_check", find("r31b_line_by_condition"), PassedInLine, SAID_TO_HOLD),
+        ("r31b_line_by_condition", find("r31a_line_by_check"), PassedInLine, SAID_TO_BREAK),
     ])
     .await;
 }

@@ -22,6 +22,10 @@ pub enum Answer {
     GivenUp,
     /// Not let in: too many requests, or a token that is spent. It says nothing of the stock.
     Refused,
+    /// In the draw. Nothing is decided yet.
+    Entered,
+    /// Nothing is there, and the user stands in line for what comes back.
+    InLine,
 }
 
 impl Answer {
@@ -35,6 +39,8 @@ impl Answer {
             Self::Accepted => "accepted",
             Self::GivenUp => "order_failed",
             Self::Refused => "refused",
+            Self::Entered => "entered",
+            Self::InLine => "in_line",
         }
     }
 }

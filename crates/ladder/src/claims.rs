@@ -85,6 +85,8 @@ named! {
         SameAnswer = "same_answer",
         WithinRate = "within_rate",
         LetInOnce = "let_in_once",
+        EarlyGivesNothing = "early_gives_nothing",
+        FairOrder = "fair_order",
     }
 }
 
@@ -164,6 +166,8 @@ scenarios! {
     ClockAhead = "clock_ahead", WithinRate;
     TokenTwice = "token_twice", LetInOnce;
     DiesLetIn = "dies_let_in", NoLockout;
+    OtherOrder = "other_order", EarlyGivesNothing;
+    PassedInLine = "passed_in_line", FairOrder;
 }
 
 static PROMISES: TextFile = TextFile::new(include_str!("promises.toml"));

@@ -5,7 +5,7 @@
 //!
 //! In reading order: the registry below; `rung`, what a row says; `pages`, what its author says of it; `claims`,
 //! promises and scenarios; `purchase` and `work`, what a design is given and answers; `detail`, what it says on
-//! the way; `resources`, what it works with; then the rungs by their numbers, with what some of them share: `user_mutexes`, `entry`, `queue_keys`.
+//! the way; `resources`, what it works with; then the rungs by their numbers, with what some of them share: `user_mutexes`, `entry`, `queue_keys`, `line`.
 
 // A purchase under a lock on several servers is a future of many futures: proving it `Send`
 // takes the compiler deeper than its default of 128.
@@ -15,6 +15,7 @@ mod answer;
 mod claims;
 mod detail;
 mod entry;
+mod line;
 mod pages;
 mod purchase;
 mod queue_keys;
@@ -67,6 +68,10 @@ mod r28b_token_bucket;
 mod r28c_redis_time;
 mod r29a_admission_token;
 mod r29b_spent_token;
+mod r30a_first_come;
+mod r30b_draw;
+mod r31a_line_by_check;
+mod r31b_line_by_condition;
 mod resources;
 mod rung;
 mod user_mutexes;
@@ -166,6 +171,10 @@ rungs! {
     r28c_redis_time: NoLock, NoLease, can [Rate], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, WithinRate], breaks [NodeDown];
     r29a_admission_token: NoLock, NoLease, can [Token], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, NoLockout], breaks [TokenTwice, NodeDown];
     r29b_spent_token: NoLock, NoLease, can [Token], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, LetInOnce], breaks [DiesLetIn, NodeDown];
+    r30a_first_come: NoLock, NoLease, can [Race], Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [OtherOrder];
+    r30b_draw: NoLock, NoLease, can [Race, Draw], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, EarlyGivesNothing], breaks [];
+    r31a_line_by_check: NoLock, NoLease, can [Line], Guarded, keeps [NoOversell, OnePerUser, NoUndersell], breaks [PassedInLine];
+    r31b_line_by_condition: NoLock, NoLease, can [Line], Guarded, keeps [NoOversell, OnePerUser, NoUndersell, FairOrder], breaks [];
 }
 
 /// The rung with this id, or the only one whose id begins so.

@@ -151,6 +151,6 @@ mod tests {
                 rung.id
             );
         }
-        assert_eq!(parts().count(), 9);
+        assert_eq!(parts().count(), 10);
     }
 }

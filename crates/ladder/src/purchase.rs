@@ -126,6 +126,10 @@ named! {
         StockAdded = "stock_added",
         /// It is let in, and has not asked the database yet.
         LetIn = "let_in",
+        /// It is about to commit its entry: in a draw, or in line.
+        Entering = "entering",
+        /// It has looked who is first in line, and offered nothing yet.
+        FirstInLine = "first_in_line",
     }
 }
 
@@ -172,7 +176,9 @@ impl Point {
             | Self::Cancelled
             | Self::Cancelling
             | Self::PaymentLate
-            | Self::Settling => Some(PointStore::Database),
+            | Self::Settling
+            | Self::Entering
+            | Self::FirstInLine => Some(PointStore::Database),
             Self::KeySet | Self::Locked | Self::Missed | Self::LastCheck | Self::Releasing => {
                 Some(PointStore::Lock)
             }
@@ -191,6 +197,7 @@ impl Point {
                 | Self::Acknowledging
                 | Self::Cancelling
                 | Self::Settling
+                | Self::Entering
         )
     }
 }

@@ -3,7 +3,8 @@
 //! *Holds.* One token lets in once, however many requests come at once, to whatever process.
 //! *Breaks when* the process dies after the token is spent, and before the purchase: its owner has neither token nor
 //! order, and is turned away for good. While Redis is down nobody buys.
-//! *Next.* Nothing here mends it. Spend the token in the transaction of the order, as r27b does with its key.
+//! *Next.* Nothing here mends it. Spend the token in the transaction of the order, as r27b does with its key. How the
+//! winners are chosen is another matter (r30a).
 
 use std::sync::LazyLock;
 

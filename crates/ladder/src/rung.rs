@@ -51,7 +51,8 @@ pub trait Design: Send + Sync {
         Err(RungError::Lacks("orders that have to be paid, and has none"))
     }
 
-    /// Ends one order of `voucher` that was not paid in time, where it knows of one.
+    /// Ends one order of `voucher` that was not paid in time, where it knows of one; draws the entries, or offers to the
+    /// first in line.
     ///
     /// # Errors
     /// When its orders cost nothing; else when it failed. The next turn goes on.
@@ -145,6 +146,12 @@ pub enum Capability {
     Rate,
     /// A Redis gives each user a place in line, and with it one admission token.
     Token,
+    /// It is asked who wins: its sale is played with its buyers in one order, and in the other.
+    Race,
+    /// Its buyers enter, and time draws who wins.
+    Draw,
+    /// A buyer who finds nothing stands in line: time ends what was not paid, and offers it there.
+    Line,
 }
 
 /// Whether the database would catch what the rung lets through.
@@ -325,6 +332,7 @@ mod tests {
             | Capability::Cache
             | Capability::Rate
             | Capability::Token
+            | Capability::Race
             | Capability::Retried => rung.lock == LockKind::NoLock,
             Capability::DeleteAgain => rung.can(Capability::Cache),
             Capability::Wait => {
@@ -337,7 +345,9 @@ mod tests {
                 rung.has_consumer()
             }
             // Prices are in the production tables only, and a lock has no part in it.
-            Capability::Expire => rung.tables == Tables::Guarded && rung.lock == LockKind::NoLock,
+            Capability::Expire | Capability::Draw | Capability::Line => {
+                rung.tables == Tables::Guarded && rung.lock == LockKind::NoLock
+            }
         }
     }
 

@@ -77,4 +77,10 @@ pub enum WorkTurn {
     TooLate,
     /// More is on sale.
     Restocked,
+    /// The entries are drawn, and the first of them have orders.
+    Drawn,
+    /// The first in line has an order.
+    Offered,
+    /// There was something for the first in line, and somebody else has it.
+    NothingToOffer,
 }

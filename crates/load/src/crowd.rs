@@ -65,13 +65,16 @@ pub struct Buyer {
     /// Where this buyer posts to; by default where the plan says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Arc<str>>,
+    /// So many milliseconds after the opening of the barrier this buyer's attempts come; by default when the plan says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_ms: Option<u64>,
 }
 
 /// A user, by whatever names it, with a token.
 impl<U: ToString> From<&(U, String)> for Buyer {
     fn from((user, token): &(U, String)) -> Self {
         let (user_id, token) = (user.to_string().into(), token.as_str().into());
-        Self { user_id, token, attempts: None, path: None }
+        Self { user_id, token, attempts: None, path: None, after_ms: None }
     }
 }
 
@@ -114,7 +117,7 @@ impl CrowdPlan {
             answer_timeout: Duration::from_millis(self.answer_timeout_ms),
             total_timeout: Duration::from_millis(self.total_timeout_ms),
             begin_within: self.for_ms.map(Duration::from_millis),
-            arrive_within: self.arrive_within_ms.map(Duration::from_millis),
+            arrivals: self.arrivals(),
             seed: self.seed,
             may_lack_connections: false,
             keeps_bodies: false,
@@ -129,6 +132,22 @@ impl CrowdPlan {
 
     fn requests(&self) -> usize {
         (0..self.buyers.len()).fold(0, |sum, buyer| sum.saturating_add(self.attempts_of(buyer)))
+    }
+
+    /// When each attempt is due, where they do not all come at once.
+    fn arrivals(&self) -> Vec<Duration> {
+        let within = self.arrive_within_ms.map(Duration::from_millis);
+        if within.is_none() && self.buyers.iter().all(|buyer| buyer.after_ms.is_none()) {
+            return Vec::new();
+        }
+        let (within, all) = (within.unwrap_or_default(), self.requests() as f64);
+        let buyers = (0..self.buyers.len())
+            .flat_map(|buyer| (0..self.attempts_of(buyer)).map(move |_| &self.buyers[buyer]));
+        let arrival = |(request, buyer): (usize, &Buyer)| {
+            let evenly = within.mul_f64((request + 1) as f64 / all);
+            buyer.after_ms.map_or(evenly, Duration::from_millis)
+        };
+        buyers.enumerate().map(arrival).collect()
     }
 
     fn attempts_of(&self, buyer: usize) -> usize {
@@ -277,6 +296,12 @@ mod tests {
         let paths: Vec<_> = rush.requests.iter().map(|request| request.path.clone()).collect();
         assert_eq!(paths, ["/p", "/p", "/p", "/q"].map(Template::from));
         assert_eq!(plan.total(), 4);
+        assert_eq!(rush.arrivals, []);
+        plan.buyers[2].after_ms = Some(50);
+        let ms = Duration::from_millis;
+        assert_eq!(plan.rush_plan().unwrap().arrivals, [ms(0), ms(0), ms(0), ms(50)]);
+        plan.arrive_within_ms = Some(8);
+        assert_eq!(plan.rush_plan().unwrap().arrivals, [ms(2), ms(4), ms(6), ms(50)]);
         let again: CrowdPlan =
             serde_json::from_value(serde_json::to_value(&plan).unwrap()).unwrap();
         assert_eq!(again.total(), 4);

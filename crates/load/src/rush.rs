@@ -1,6 +1,6 @@
 //! The rush: everybody at once. One barrier releases all connections, and each of them sends one
 //! request after another. A request is sent at most once, and has exactly one [outcome](super::outcome).
-//! With [`RushPlan::arrive_within`] the buyers come one after another instead.
+//! With [`RushPlan::arrivals`] each comes at a time of its own instead.
 //!
 //! **What a latency is.** A request's clock starts when the request is *due*, and stops when its answer
 //! has been read to the end or given up. The first request of a connection is due when the barrier opens,
@@ -74,9 +74,8 @@ pub struct RushPlan {
     pub total_timeout: Duration,
     /// From the opening of the barrier: when this is over, no further attempt begins. `None`: all are made.
     pub begin_within: Option<Duration>,
-    /// So long after the opening of the barrier the last request is due, and the others evenly before it, in
-    /// the plan's order. `None`: all are due at once.
-    pub arrive_within: Option<Duration>,
+    /// How long after the opening of the barrier each request is due, at most a day. Empty: all are due at once.
+    pub arrivals: Vec<Duration>,
     /// Decides the order of the buyers.
     pub seed: u64,
     /// Whether a rush goes on whose connections cannot all be opened before the barrier. Each request of such
@@ -84,14 +83,6 @@ pub struct RushPlan {
     pub may_lack_connections: bool,
     /// Whether the beginning of each answer's body is kept.
     pub keeps_bodies: bool,
-}
-
-impl RushPlan {
-    /// When a request is due, after the opening of the barrier, where they do not all come at once.
-    fn arrival(&self, request: usize) -> Option<Duration> {
-        let share = (request + 1) as f64 / self.requests.len() as f64;
-        self.arrive_within.map(|within| within.min(MAX_TIMEOUT).mul_f64(share))
-    }
 }
 
 /// What became of one request.
@@ -244,12 +235,13 @@ impl RushWorker {
         let mut answers = Vec::with_capacity(self.requests.len());
         let begin_within = self.rush.plan.begin_within;
         let mut requests = std::mem::take(&mut self.requests);
-        if self.rush.plan.arrive_within.is_some() {
-            requests.sort_unstable();
-        }
+        let rush = Arc::clone(&self.rush);
+        let arrival = |request: usize| rush.plan.arrivals.get(request).copied();
+        // Where all come at once, they stay as they were dealt.
+        requests.sort_by_key(|request| arrival(*request));
         for request in requests {
-            if let Some(after) = self.rush.plan.arrival(request) {
-                due = due.max(start + after);
+            if let Some(after) = arrival(request) {
+                due = due.max(start + after.min(MAX_TIMEOUT));
                 sleep_until(due.min(self.rush.deadline)).await;
             }
             if begin_within.is_some_and(|limit| due - start >= limit) {

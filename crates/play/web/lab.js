@@ -192,7 +192,8 @@ function look(step) {
       button.dataset.step = button.firstChild.textContent = actor.name;
       button.setAttribute("aria-keyshortcuts", actor.name.toLowerCase());
     }
-    if (actor?.name === "A") button.lastChild.textContent = frame.unpaid ? texts.pay_step : texts.step;
+    const pays = frame.unpaid && !rungNow().has_line;
+    if (actor?.name === "A") button.lastChild.textContent = pays ? texts.pay_step : texts.step;
     if (actor?.user === 0) button.lastChild.textContent = actor.name === "T" ? texts.time_step : texts.consumer_step;
   });
   byId("lease").disabled = !frame.lease_can_end;

@@ -12,28 +12,26 @@ use tempfile::TempPath;
 
 use super::demo_against::{self, Against, CrowdSize};
 use super::demo_board::{self, BoardArgs};
+use super::demo_draw::{self, DrawFigures};
 use super::demo_report;
 use super::demo_sales::{self, DemoSale, Offer};
 use super::demo_share::{self, Buyers};
 use super::demo_waves::{self, Waves};
 use super::tokens;
-use super::verdict::{DemoVerdict, Terms, WaveFigures};
+use super::verdict::{DemoVerdict, Terms, VoucherVerdict, WaveFigures};
 use load::crowd::{CrowdPlan, CrowdReport};
 use load::crowd_process;
 use load::rush::MAX_REQUESTS;
 use program::node::{Node, NodeOptions};
 use program::sibling::Sibling;
 use program::{FAILED, Interrupted, OutputFile, progress, say_beside};
-use redis_link::Redis;
-use report::machine;
 use seckill::cli::stores::{Stores, fresh_secret};
 use seckill::config::{ConfigError, MAX_BURST, StoreArgs};
 use seckill::http::tokens::Tokens;
 use seckill::model::SystemClock;
 use seckill::purchase::{DEFAULT_BURST, Strategy};
-use seckill::store::statements::snapshot_within;
+use seckill::store::Database;
 use seckill::store::users::NOBODYS_PHONE;
-use seckill::store::{Database, DatabaseSession};
 
 /// Connections of the crowd; more attempts than this share them.
 const MAX_CONNECTIONS: usize = 8_192;
@@ -76,6 +74,10 @@ pub struct DemoArgs {
     /// The verdicts stand side by side; the exit status is that of the sale itself
     #[arg(long, value_name = "RUNG", conflicts_with = "pay")]
     against: Option<String>,
+    /// Two vouchers: whoever comes first gets the one, the other one is drawn. Every buyer wants both and tries once, one
+    /// in ten after 1 ms, the others after 50 to 300 ms. Shows who gets them, and tests whether the draw is fair
+    #[arg(long, conflicts_with_all = ["vouchers", "attempts", "pay", "against"])]
+    draw: bool,
     /// Write the result as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<OutputFile>,
@@ -86,8 +88,13 @@ pub struct DemoArgs {
 }
 
 impl DemoArgs {
+    /// Of each buyer, at each voucher.
+    fn attempts(&self) -> u32 {
+        if self.draw { 1 } else { self.attempts }
+    }
+
     fn requests(&self) -> u64 {
-        u64::from(self.users) * u64::from(self.attempts)
+        u64::from(self.users) * u64::from(self.attempts())
     }
 
     /// How long a buyer has to pay.
@@ -131,6 +138,9 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
             ConfigError("--against has one voucher: leave --vouchers out".to_owned()).into()
         );
     }
+    if args.draw {
+        demo_draw::check(args.users, args.stock)?;
+    }
     args.board.check()?;
     announce(&args)?;
     let mut stop = std::pin::pin!(program::stop::requested(false)?);
@@ -143,7 +153,8 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     demo_report::print(&verdict);
     let sentence = demo_report::sentence(&verdict);
     let against = verdict.against.as_ref().map(Against::sentence);
-    for sentence in [Some(sentence), against].into_iter().flatten() {
+    let draw = verdict.draw.as_ref().map(demo_report::sentence_of_draw);
+    for sentence in [Some(sentence), against, draw].into_iter().flatten() {
         say_beside(&args.json, sentence)?;
     }
     if let Some(file) = &args.json {
@@ -165,7 +176,19 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
 /// When it could not end.
 fn announce(args: &DemoArgs) -> Result<(), ConfigError> {
     let DemoArgs { stock, vouchers, users, attempts, nodes, strategy, pay, .. } = args;
+    let each = match args.draw {
+        true => format!(
+            "each trying once, one in ten after {} ms, the others after {} to {} ms",
+            demo_draw::FAST_MS,
+            demo_draw::SLOW_MS.start(),
+            demo_draw::SLOW_MS.end()
+        ),
+        false => format!("each trying {attempts} times at once"),
+    };
     let on_sale = match vouchers {
+        _ if args.draw => {
+            format!("{stock} vouchers for whoever comes first, and {stock} by a draw")
+        }
         1 => format!("{stock} vouchers"),
         many => format!("{many} vouchers with a stock of {stock} each"),
     };
@@ -184,7 +207,7 @@ fn announce(args: &DemoArgs) -> Result<(), ConfigError> {
         }
     };
     eprintln!(
-        "On sale: {on_sale}. Buyers: {users}, each trying {attempts} times at once. Nodes: {nodes}. \
+        "On sale: {on_sale}. Buyers: {users}, {each}. Nodes: {nodes}. \
          Strategy: {strategy}.{payment}"
     );
     Ok(())
@@ -199,7 +222,11 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
     };
     let stores = Stores::open(&args.stores, None).await?;
     let database = stores.migrated_database().await?;
-    eprintln!("{} ({:.1} s)", versions(&database, &stores).await?, begun.elapsed().as_secs_f64());
+    eprintln!(
+        "{} ({:.1} s)",
+        demo_report::versions(&database, &stores).await?,
+        begun.elapsed().as_secs_f64()
+    );
 
     let secret = fresh_secret();
     let tokens = Tokens::new(secret.as_bytes(), Arc::new(SystemClock));
@@ -211,52 +238,49 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
         stock: args.stock,
         begins_in,
         pay_within: args.pay.map(|_| args.pay_within()),
+        draw_after: None,
     };
     let sales = demo_sales::open(&database, offer, &buyers).await?;
-    let begins_at = tokio::time::Instant::now() + begins_in;
+    let mut begins_at = tokio::time::Instant::now() + begins_in;
 
-    // Everybody comes at once, which is what is shown, and nobody comes again.
-    let options = NodeOptions {
-        database_url: stores.database_url.clone(),
-        redis_url: stores.redis_url.clone(),
-        key_prefix: stores.key_prefix.to_string(),
-        secret,
-        strategy: args.strategy.as_str(),
-        burst: (args.users as usize * args.attempts as usize)
-            .clamp(DEFAULT_BURST, MAX_BURST as usize),
-        connections: MAX_BURST,
-        listen: None,
-        admin_phone: address.map(|_| NOBODYS_PHONE),
-        has_sandbox: args.pay.is_some(),
-    };
-    let mut nodes = start_nodes(args.nodes, address, options).await?;
+    let mut nodes = start_nodes(args.nodes, address, node_options(args, &stores, secret)).await?;
+    let mut drawn = Vec::new();
+    if args.draw {
+        // Its entries close soon: only now.
+        let offer = Offer { draw_after: Some(demo_draw::entries_for(buyers.len())), ..offer };
+        drawn = demo_sales::open(&database, offer, &buyers).await?;
+        begins_at = tokio::time::Instant::now() + begins_in;
+    }
     let mut opened = None;
     if address.is_some() {
         let token = demo_board::admin_token(&database, &tokens).await?;
-        opened = args.board.show(nodes[0].address, sales[0].voucher.id, &token)?;
+        let shown = drawn.first().unwrap_or(&sales[0]).voucher.id;
+        opened = args.board.show(nodes[0].address, shown, &token)?;
         tokio::time::sleep_until(begins_at).await;
     }
     let seed = rand::rng().random();
     let addresses = nodes.iter().map(|node| node.address).collect();
     let plan = crowd_plan(args, addresses, Arc::clone(&sales[0].path), seed);
-    let sold = sell(args, &database, &plan, &sales).await?;
+    let sold = sell(args, &database, &plan, &sales, drawn.first()).await?;
     // Stopped before the books are read: what they began is finished then. The node with the board goes
     // on; it has answered every attempt, or finished it while the crowd waited for the answer.
     let board = address.map(|_| (nodes.remove(0), opened));
     try_join_all(nodes.into_iter().map(Node::stop)).await?;
 
-    let vouchers = match &sold.waves {
+    let mut vouchers = match &sold.waves {
         None => demo_sales::judge(&database, &sales, &sold.crowd).await?,
         Some((waves, _)) => demo_waves::judge(&database, &waves.sales).await?,
     };
     let terms = Terms {
-        attempts: args.attempts as usize,
+        attempts: args.attempts() as usize,
         nodes: args.nodes as usize,
         strategy: args.strategy.as_str(),
         pay: args.pay,
     };
     let waves = sold.waves.map(|(_, figures)| figures);
-    let mut verdict = DemoVerdict::new(terms, vouchers, &sold.crowd, waves);
+    let (of_draw, draw) = sold.drawn.unzip();
+    vouchers.extend(of_draw);
+    let mut verdict = DemoVerdict { draw, ..DemoVerdict::new(terms, vouchers, &sold.crowd, waves) };
     if let Some(rung) = rung {
         eprintln!("The same crowd at {rung}: {} attempts", args.requests());
         let DemoArgs { users, attempts, stock, .. } = *args;
@@ -265,6 +289,23 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<JudgedDemo> {
         verdict.against = Some(Against::meet(rung, crowd, stores).await);
     }
     Ok(JudgedDemo { verdict, board, database, stores })
+}
+
+/// All but where a node listens.
+fn node_options(args: &DemoArgs, stores: &Stores, secret: String) -> NodeOptions {
+    NodeOptions {
+        database_url: stores.database_url.clone(),
+        redis_url: stores.redis_url.clone(),
+        key_prefix: stores.key_prefix.to_string(),
+        secret,
+        strategy: args.strategy.as_str(),
+        // Everybody comes at once, which is what is shown, and nobody comes again.
+        burst: (args.requests() as usize).clamp(DEFAULT_BURST, MAX_BURST as usize),
+        connections: MAX_BURST,
+        listen: None,
+        admin_phone: args.board.address().map(|_| NOBODYS_PHONE),
+        has_sandbox: args.pay.is_some(),
+    }
 }
 
 /// Starts the nodes. The first one listens at `address`, where there is one, and serves the board.
@@ -290,6 +331,8 @@ struct Sold<'a> {
     crowd: CrowdReport,
     /// Where vouchers cost something.
     waves: Option<(Waves<'a>, WaveFigures)>,
+    /// Where another voucher was drawn.
+    drawn: Option<(VoucherVerdict, DrawFigures)>,
 }
 
 /// All but its buyers.
@@ -298,7 +341,7 @@ fn crowd_plan(args: &DemoArgs, nodes: Vec<SocketAddr>, path: Arc<str>, seed: u64
         nodes,
         path,
         buyers: Vec::new(),
-        attempts: args.attempts as usize,
+        attempts: args.attempts() as usize,
         max_connections: MAX_CONNECTIONS,
         seed,
         answer_timeout_ms: ANSWER_WITHIN.as_millis() as u64,
@@ -309,17 +352,26 @@ fn crowd_plan(args: &DemoArgs, nodes: Vec<SocketAddr>, path: Arc<str>, seed: u64
     }
 }
 
-/// Sends the crowd, once or in waves.
+/// Sends the crowd: once, in waves, or to a draw as well.
 async fn sell<'a>(
     args: &DemoArgs,
     database: &'a Database,
     plan: &CrowdPlan,
     sales: &'a [DemoSale<'a>],
+    drawn: Option<&DemoSale<'_>>,
 ) -> anyhow::Result<Sold<'a>> {
     let plan_of = |buyers| CrowdPlan { buyers, ..plan.clone() };
+    if let Some(drawn) = drawn {
+        let send = async |name: &str, buyers| send_crowd(name, plan_of(buyers)).await;
+        let stores = (database, plan.nodes[0]);
+        let (crowd, verdict, figures) =
+            demo_draw::run(stores, (&sales[0], drawn), plan.seed, send).await?;
+        return Ok(Sold { crowd, waves: None, drawn: Some((verdict, figures)) });
+    }
     let Some(share) = args.pay else {
         let plan = plan_of(sales.iter().flat_map(DemoSale::crowd).collect());
-        return Ok(Sold { crowd: send_crowd("The rush", plan).await?, waves: None });
+        let crowd = send_crowd("The rush", plan).await?;
+        return Ok(Sold { crowd, waves: None, drawn: None });
     };
     let begun = tokio::time::Instant::now();
     let terms = (share, args.pay_within());
@@ -331,26 +383,7 @@ async fn sell<'a>(
     }
     let all_waves_ms = begun.elapsed().as_secs_f64() * 1e3;
     let figures = WaveFigures { waves: waves.count, all_waves_ms };
-    Ok(Sold { crowd, waves: Some((waves, figures)) })
-}
-
-async fn versions(database: &Database, stores: &Stores) -> anyhow::Result<String> {
-    let unknown = || "of unknown version".to_owned();
-    // By a session that leaves no statement behind at a pooler.
-    let read = async |session: &mut DatabaseSession| {
-        let version = machine::postgresql(&mut *session, "server_version").await;
-        Ok((version, machine::postgresql(session, "fsync").await))
-    };
-    let (postgres, durable) = snapshot_within(ANSWER_WITHIN, database.pool(), read).await?;
-    let postgres = postgres.unwrap_or_else(unknown);
-    let durable = durable.unwrap_or_else(|| "?".to_owned());
-    // A user may well not be allowed to ask; a Redis that is away the nodes tell of.
-    let redis = machine::redis(&Redis::new(&stores.redis_url)?).await.unwrap_or_else(unknown);
-    let private = stores
-        .private()
-        .map_or_else(String::new, |private| format!("; private and for this run alone: {private}"));
-    let postgres = postgres.split(" (").next().unwrap_or_default();
-    Ok(format!("PostgreSQL {postgres} (fsync {durable}), Redis {redis}{private}."))
+    Ok(Sold { crowd, waves: Some((waves, figures)), drawn: None })
 }
 
 /// Lets a process of its own send the crowd, and shows how far it is.

@@ -1,17 +1,50 @@
-//! The verdict on a demo, for people.
+//! What a demo runs on and the verdict on it, for people.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use load::latency::LatencyMs;
 use load::told::Outcomes;
 use load::verdict::{Counts, Figures};
-use report::Table;
+use redis_link::Redis;
+use report::{Table, machine};
+use seckill::cli::stores::Stores;
+use seckill::store::statements::snapshot_within;
+use seckill::store::{Database, DatabaseSession};
 
 use super::demo_against::Against;
+use super::demo_draw::{DrawFigures, Served};
 use super::verdict::{DemoVerdict, PaymentFigures, WaveFigures};
 
+/// How wide the bar is of those who got every voucher.
+const BAR: f64 = 40.0;
+/// How long the database may take to say what it is.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Vouchers that the table shows though nothing is wrong with them.
 const SHOWN: usize = 8;
+
+/// The versions of the servers.
+///
+/// # Errors
+/// When the database does not answer.
+pub async fn versions(database: &Database, stores: &Stores) -> anyhow::Result<String> {
+    let unknown = || "of unknown version".to_owned();
+    // By a session that leaves no statement behind at a pooler.
+    let read = async |session: &mut DatabaseSession| {
+        let version = machine::postgresql(&mut *session, "server_version").await;
+        Ok((version, machine::postgresql(session, "fsync").await))
+    };
+    let (postgres, durable) = snapshot_within(ANSWER_WITHIN, database.pool(), read).await?;
+    let postgres = postgres.unwrap_or_else(unknown);
+    let durable = durable.unwrap_or_else(|| "?".to_owned());
+    // A user may well not be allowed to ask; a Redis that is away the nodes tell of.
+    let redis = machine::redis(&Redis::new(&stores.redis_url)?).await.unwrap_or_else(unknown);
+    let private = stores
+        .private()
+        .map_or_else(String::new, |private| format!("; private and for this run alone: {private}"));
+    let postgres = postgres.split(" (").next().unwrap_or_default();
+    Ok(format!("PostgreSQL {postgres} (fsync {durable}), Redis {redis}{private}."))
+}
 
 /// Prints the figures to standard error, and those of the other design beside them.
 pub fn print(verdict: &DemoVerdict) {
@@ -52,6 +85,9 @@ pub fn print(verdict: &DemoVerdict) {
         row("lost payments", lost_payments.to_string(), None);
     }
     row("", String::new(), None);
+    if verdict.draw.is_some() {
+        row("of first come:", String::new(), None);
+    }
     if let Some(WaveFigures { waves, all_waves_ms }) = verdict.waves {
         row("waves", waves.to_string(), None);
         row("all waves", format!("{:.1} s", all_waves_ms / 1e3), None);
@@ -73,6 +109,45 @@ pub fn print(verdict: &DemoVerdict) {
     if verdict.vouchers.len() > 1 {
         print_vouchers(verdict);
     }
+    if let Some(draw) = &verdict.draw {
+        print_draw(draw);
+    }
+}
+
+/// How many of each group got a voucher, as bars.
+fn print_draw(draw: &DrawFigures) {
+    let mut table = Table::new(&["", "of buyers", "equal chances", "vouchers", ""], &[4]);
+    let groups = [("the fast tenth", draw.fast), ("the others", draw.slow)];
+    let mut rows = |sale: &str, of: fn(&Served) -> usize| {
+        let all: usize = groups.iter().map(|(_, group)| of(group)).sum();
+        for (name, group) in &groups {
+            let bar = (BAR * of(group) as f64 / all.max(1) as f64).round() as usize;
+            let expected = format!("{:.1}", group.expected);
+            let figures =
+                [group.buyers.to_string(), expected, of(group).to_string(), "█".repeat(bar)];
+            table.add([&[format!("{sale}, {name}")][..], &figures].concat());
+        }
+    };
+    rows("first come", |group| group.first_come);
+    rows("draw", |group| group.drawn);
+    eprintln!("{}\n", table.text());
+}
+
+/// How many of each group got a voucher, in words.
+pub fn sentence_of_draw(draw: &DrawFigures) -> String {
+    let DrawFigures { fast, slow, entries, chi_square, bound, .. } = draw;
+    let after =
+        draw.drawn_after_ms.map_or_else(String::new, |ms| format!(" {ms} ms after the close"));
+    format!(
+        "Draw: the fast tenth got {} of {} vouchers by coming first, and {} of {} by the draw, where equal chances give \
+         {:.1}; {entries} entries drawn{after}, in the order that the published seed says. Chi-square {chi_square:.2}, one \
+         degree of freedom: chance alone is above {bound} once in 1,000 draws.",
+        fast.first_come,
+        fast.first_come + slow.first_come,
+        fast.drawn,
+        fast.drawn + slow.drawn,
+        fast.expected,
+    )
 }
 
 /// The first vouchers, and all with which something is wrong.

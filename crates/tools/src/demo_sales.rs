@@ -13,7 +13,7 @@ use load::verdict::Books;
 use seckill::model::{Clock, SystemClock, UserId, Voucher};
 use seckill::purchase::audit::{self, OrderLives, VoucherAudit};
 use seckill::store::Database;
-use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::vouchers::{self, NewDraw, NewVoucher};
 
 /// What a voucher costs that is not free: 80 yuan.
 pub const PRICE: i64 = 8_000;
@@ -22,7 +22,7 @@ pub const PRICE: i64 = 8_000;
 pub struct DemoSale<'a> {
     /// The voucher.
     pub voucher: Voucher,
-    /// Where it is bought.
+    /// Where it is bought, or a draw is entered.
     pub path: Arc<str>,
     /// At least one, with tokens.
     pub buyers: &'a [(UserId, String)],
@@ -73,6 +73,8 @@ pub struct Offer {
     pub begins_in: Duration,
     /// How long a buyer has to pay; `None`: the vouchers are free.
     pub pay_within: Option<Duration>,
+    /// How long after the beginning of the sale it is drawn; `None`: whoever comes first is served first.
+    pub draw_after: Option<Duration>,
 }
 
 /// Puts vouchers on sale, and shares out `buyers`, who are at least as many, among them.
@@ -84,21 +86,25 @@ pub async fn open<'a>(
     offer: Offer,
     buyers: &'a [(UserId, String)],
 ) -> anyhow::Result<Vec<DemoSale<'a>>> {
-    let Offer { count, stock, begins_in, pay_within } = offer;
+    let Offer { count, stock, begins_in, pay_within, draw_after } = offer;
+    let (what, entrance) =
+        if draw_after.is_some() { (" (draw)", "entries") } else { ("", "orders") };
     let now = SystemClock.now();
     let begin_time = now + begins_in;
     let mut sales = Vec::with_capacity(count);
     for index in 0..count {
         let number = if count == 1 { String::new() } else { format!(" ({})", index + 1) };
-        let title = format!("Demo: 100 yuan for 80{number}");
+        let title = format!("Demo: 100 yuan for 80{number}{what}");
         let end_time = begin_time + TimeDelta::hours(1);
         let mut new = NewVoucher::free(title, stock, begin_time, end_time);
         if let Some(pay_within) = pay_within {
             new.price = PRICE;
             new.pay_within_s = i32::try_from(pay_within.as_secs())?;
         }
+        let beacon = String::new();
+        new.draw = draw_after.map(|after| NewDraw { time: begin_time + after, beacon });
         let voucher = vouchers::create(database.pool(), &new, now).await?;
-        let path = format!("/api/vouchers/{}/orders", voucher.id).into();
+        let path = format!("/api/vouchers/{}/{entrance}", voucher.id).into();
         let share = index * buyers.len() / count..(index + 1) * buyers.len() / count;
         sales.push(DemoSale { voucher, path, buyers: &buyers[share] });
     }

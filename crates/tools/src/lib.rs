@@ -18,6 +18,7 @@ pub mod check;
 pub mod demo;
 pub mod demo_against;
 pub mod demo_board;
+pub mod demo_draw;
 pub mod demo_payments;
 pub mod demo_report;
 pub mod demo_sales;

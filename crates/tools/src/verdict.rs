@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 use serde::Serialize;
 
 use super::demo_against::Against;
+use super::demo_draw::DrawFigures;
 use load::crowd::CrowdReport;
 use load::told::{Outcomes, Told};
 use load::verdict::{Books, CrowdVerdict, Expectations, Figures, Finding, Verdict, judge};
@@ -163,6 +164,9 @@ pub struct DemoVerdict {
     /// What came of the same crowd at a design of the ladder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
+    /// The buyers who got a voucher by the draw, and those who got one by coming first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draw: Option<DrawFigures>,
 }
 
 impl DemoVerdict {
@@ -188,6 +192,7 @@ impl DemoVerdict {
             waves,
             vouchers,
             against: None,
+            draw: None,
         }
     }
 }

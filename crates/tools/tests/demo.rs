@@ -3,6 +3,7 @@
 mod against;
 mod board;
 mod broken;
+mod draw;
 mod left_behind;
 mod paid;
 mod sale;

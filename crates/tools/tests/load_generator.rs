@@ -43,7 +43,7 @@ fn plan(nodes: Vec<SocketAddr>, buyers: usize, attempts: usize, step: usize) -> 
         answer_timeout: PATIENCE,
         total_timeout: PATIENCE * 2,
         begin_within: None,
-        arrive_within: None,
+        arrivals: Vec::new(),
         seed: 1,
         may_lack_connections: false,
         keeps_bodies: false,
@@ -288,14 +288,16 @@ async fn what_has_not_begun_in_time_is_no_part_of_a_rush() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn buyers_who_come_within_a_time_come_one_after_another() {
+async fn each_buyer_comes_at_a_time_of_its_own() {
     let nodes = nodes(1, &Arc::new(Gate::default())).await;
     for (within, connections) in [(Duration::from_millis(300), 3), (Duration::ZERO, 2)] {
-        let plan = RushPlan { arrive_within: Some(within), ..plan(nodes.clone(), 6, 2, 1) };
+        let due = |index: usize| within.mul_f64((index * 5 % 12 + 1) as f64 / 12.0);
+        let plan =
+            RushPlan { arrivals: (0..12).map(due).collect(), ..plan(nodes.clone(), 6, 2, 1) };
         let result = send(RushPlan { max_connections: connections, ..plan }).await;
         assert_eq!(result.answers.len(), 12);
         for (index, answer) in result.answers.iter().enumerate() {
-            let due = within.mul_f64((index + 1) as f64 / 12.0);
+            let due = due(index);
             // None is sent early, and a latency counts from when the attempt was due.
             assert!(answer.at >= due && answer.at - answer.latency >= due, "{index}: {answer:?}");
         }

@@ -174,6 +174,7 @@ fn shows(scenario: Scenario, setting: &Setting, leaf: &Leaf) -> Option<bool> {
         Scenario::DiesBeforeWrite => (Invariant::NoBrokenPromise, kills_consumer && worked),
         Scenario::DiesWithLast => (Invariant::NoUndersell, kills_consumer),
         Scenario::SoldAgain => (Invariant::NoOversell, unpaid),
+        Scenario::PassedInLine => (Invariant::FairOrder, unpaid),
         // Also where the cancellation is lost, which a payment has written over.
         Scenario::HalfExpired => (Invariant::NoUndersell, unpaid),
         Scenario::ForgottenTimer => (Invariant::NoStuckStock, fault == Some(Step::Kill(TIME))),

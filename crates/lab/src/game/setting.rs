@@ -23,7 +23,7 @@ pub struct GamePlan {
     pub processes: u8,
     /// Vouchers on sale.
     pub stock: i32,
-    /// A has ordered already and not paid in time: A pays, the others want what A has.
+    /// A has ordered already and not paid in time: A pays, or comes again; the others want what A has.
     pub is_unpaid: bool,
 }
 
@@ -119,7 +119,8 @@ named! {
         DoubleClick = "double_click",
         /// A voucher for each actor, and every actor another user.
         Herd = "herd",
-        /// One voucher, which A has ordered and not paid in time. A pays; the others want it.
+        /// One voucher, which A has ordered and not paid in time. A pays, or wants it again where the rung has a line;
+        /// the others want it.
         Unpaid = "unpaid",
         /// The same with a voucher for each actor, and all of them are A's user.
         BuysAgain = "buys_again",
@@ -148,7 +149,8 @@ impl InitialState {
 
     /// Whether schedules of the rung can begin so.
     fn is_of(self, rung: &Rung) -> bool {
-        rung.can(Capability::Expire) || !self.has_unpaid_order()
+        let can_have_one = rung.can(Capability::Expire) || rung.can(Capability::Line);
+        can_have_one || !self.has_unpaid_order()
     }
 }
 

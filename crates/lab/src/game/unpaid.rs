@@ -6,22 +6,25 @@ use super::schedule::{ACTOR_NAMES, TIME};
 use super::setting::FIRST_NODE;
 use crate::judge::Breach;
 use crate::scheduler::Attempt;
-use ladder::Invariant;
+use ladder::{Capability, Invariant};
 
 impl Game<'_> {
-    /// A's order is there, unpaid, its time over. A pays, the others buy, and what ends the order is the
-    /// last actor. The process of A is also that which sold the order and ends it.
+    /// A's order is there, unpaid, its time over. A pays, or, where the rung has a line, wants to buy again; the others
+    /// buy, and what ends the order is the last actor. The process of A is also that which sold the order and ends it.
     pub(super) async fn put_unpaid_order_in_place(&mut self, voucher: i64) -> anyhow::Result<()> {
         let plan = self.plan;
         let scheduler = &mut self.driver.scheduler;
         let sold = scheduler.buys(ACTOR_NAMES[0], FIRST_NODE, plan.user(0)).await?;
         let order = scheduler.order_of(sold)?;
         scheduler.time_to_pay_passes(voucher).await?;
-        let payment = scheduler.pays(ACTOR_NAMES[0], FIRST_NODE, order).await?;
-        // The gateway says it again.
-        scheduler.may_fail(payment);
-        self.driver.drive(payment, plan.user(0));
-        for (nth, name) in plan.names().iter().enumerate().skip(1) {
+        let has_line = plan.rung.can(Capability::Line);
+        if !has_line {
+            let payment = scheduler.pays(ACTOR_NAMES[0], FIRST_NODE, order).await?;
+            // The gateway says it again.
+            scheduler.may_fail(payment);
+            self.driver.drive(payment, plan.user(0));
+        }
+        for (nth, name) in plan.names().iter().enumerate().skip(usize::from(!has_line)) {
             let buyer = Attempt::new(plan.user(nth), voucher);
             self.driver.enter(name, plan.node(nth), buyer).await?;
         }

@@ -5,7 +5,7 @@
 //! game. From `row` to `free` the lab holds the row of the first voucher, and `A#` stops there. `over` is the time of the
 //! lease of user 1: a watchdog that lives has renewed it, or it has ended; after that `B?` is to be served. `forced` ends
 //! that lease on every server before its time. Where orders have to be paid, `A$2` is A's payment, of which process 2 is
-//! told; after `due` it comes too late. `T@1` ends one order that is not paid, in process 1; `E@2` is another process,
+//! told; after `due` it comes too late. `T@1` ends one order that is not paid, in process 1, and offers it in line; `E@2` is another process,
 //! which ends all of them.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::told::{Event, Witness};
 use ladder::{Capability, LeaseKind, LockKind, Point, SEGMENTS, Scenario};
 
 /// `*2` wants the second voucher, and `~` has a lease that ends soon.
-const SCHEDULES: [(Scenario, &str); 17] = [
+const SCHEDULES: [(Scenario, &str); 18] = [
     (Scenario::LastOne, "stock:1 A=1@1 B=rival@1 A!looked B>looked A+B."),
     (
         Scenario::Herd,
@@ -49,6 +49,7 @@ const SCHEDULES: [(Scenario, &str); 17] = [
     (Scenario::ForgottenTimer, "stock:1 A=1@1 A. K:A due E@2 B=2@2 B."),
     (Scenario::TokenTwice, "stock:2 A=1@1 B=1@2 A!let_in B>let_in A+B."),
     (Scenario::DiesLetIn, "stock:2 A=1@1 B=1@2 A!let_in K:A B?"),
+    (Scenario::PassedInLine, "stock:1 A=1@1 A. B=2@1 B. due T@1 T!first_in_line C=3@2 C>end T+C."),
 ];
 
 /// The schedules of rungs whose purchases go into batches and have no pause points.
@@ -67,19 +68,24 @@ pub(super) const IN_OR_AT_THE_DOOR: [Point; 2] = [Point::Missed, Point::OrdersCo
 fn points(name: &str) -> anyhow::Result<Vec<Point>> {
     Ok(match name {
         // Where the rungs have looked at the stock, or at the orders, and not written yet; or, where they do not look,
-        // have written and not committed; or, where Redis decides, have taken there, or were let in.
+        // have written and not committed; or, where Redis decides, have taken there, or were let in; or are about to enter.
         "looked" => vec![
             Point::StockRead,
             Point::OrdersCounted,
             Point::Committing,
             Point::TakenInRedis,
             Point::LetIn,
+            Point::Entering,
         ],
         // The same of the user's orders. A rung that does not count at all runs through: a second request is sold to
         // anyway.
-        "counted" => {
-            vec![Point::OrdersCounted, Point::Committing, Point::TakenInRedis, Point::LetIn]
-        }
+        "counted" => vec![
+            Point::OrdersCounted,
+            Point::Committing,
+            Point::TakenInRedis,
+            Point::LetIn,
+            Point::Entering,
+        ],
         // Between the two commands that take a lock; after the only one, where there is but one.
         "acquiring" => vec![Point::KeySet, Point::Locked],
         "door" => IN_OR_AT_THE_DOOR.to_vec(),

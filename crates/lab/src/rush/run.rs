@@ -15,7 +15,7 @@ use crate::lock_servers::LockServers;
 use crate::node_process::{NodePlan, NodeProcess};
 use crate::sale;
 use crate::world::World;
-use ladder::Rung;
+use ladder::{Capability, Resources, Rung, Work};
 use load::crowd::{Buyer, CrowdPlan, CrowdReport};
 use load::crowd_process;
 use load::rungs::WrittenLater;
@@ -63,6 +63,7 @@ pub struct RungSale {
     terms: RushOptions,
     first_user: i64,
     voucher: VoucherId,
+    database_url: String,
     database: PgPool,
     nodes: Vec<NodeProcess>,
     /// They live until this is over.
@@ -89,7 +90,17 @@ impl RungSale {
         users::create_range(&database, first, terms.users, SystemClock.now()).await?;
         let voucher = sale::put_on_sale(&database, rung, terms.stock).await?;
         let nodes = try_join_all((0..NODES).map(|_| start(&node))).await?;
-        Ok(Self { rung, terms, first_user, voucher, database, nodes, _servers: servers })
+        let database_url = node.database_url;
+        Ok(Self {
+            rung,
+            terms,
+            first_user,
+            voucher,
+            database_url,
+            database,
+            nodes,
+            _servers: servers,
+        })
     }
 
     /// Where its processes listen.
@@ -121,6 +132,11 @@ impl RungSale {
         seed: u64,
         crowd: &CrowdReport,
     ) -> anyhow::Result<(RushReport, Verdict)> {
+        if self.rung.can(Capability::Draw) {
+            let resources = Resources::open(&self.database_url, &[], None, "")?;
+            let design = (self.rung.build)(resources).await?;
+            design.expire(self.voucher, &Work::default()).await?;
+        }
         let written_later = match self.rung.has_consumer() {
             true => Some(later::until_written(&self.database, self.voucher, crowd).await?),
             false => None,

@@ -32,7 +32,12 @@ fn expectations(rung: &Rung) -> Expectations {
         LockKind::Redis(_) | LockKind::ZooKeeper => Some(1),
     };
     let lets_in = rung.can(Capability::Rate) || rung.can(Capability::Token);
-    let also_proper: &'static [&'static str] = if lets_in { &[REFUSED] } else { &[] };
+    let also_proper: &'static [&'static str] = match lets_in {
+        true => &[REFUSED],
+        _ if rung.can(Capability::Draw) => &["draw_open"],
+        _ if rung.can(Capability::Line) => &["line_open"],
+        false => &[],
+    };
     let writes_later = rung.has_consumer();
     Expectations { writes_later, excuses_one_in, also_proper, ..Expectations::ALONE }
 }

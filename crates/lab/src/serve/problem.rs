@@ -51,6 +51,9 @@ pub(super) fn order_of(answer: Answer) -> Result<Option<i64>, ApiError> {
         Answer::InProgress => Code::OrderInProgress.kind(),
         Answer::GivenUp => &ORDER_FAILED,
         Answer::Refused => &REFUSED,
+        // The purchase of production does not enter; what is told is the same.
+        Answer::Entered => Code::DrawOpen.kind(),
+        Answer::InLine => Code::LineOpen.kind(),
     };
     Err(ApiError::new(refusal))
 }

@@ -110,7 +110,10 @@ impl LabSession<'_> {
     fn broken(&mut self, books: &Books) -> Vec<BrokenPromise> {
         let is_final = |breach: &Breach| {
             !self.rung().has_consumer() && !self.game.plan.is_unpaid
-                || matches!(breach.invariant, Invariant::NoOversell | Invariant::OnePerUser)
+                || matches!(
+                    breach.invariant,
+                    Invariant::NoOversell | Invariant::OnePerUser | Invariant::FairOrder
+                )
         };
         let found = match self.game.verdict() {
             Some(verdict) => verdict.to_vec(),

@@ -7,7 +7,7 @@ use crate::game::Mover;
 use crate::scheduler::{Act, ActorState};
 use crate::timeline::TimelineLine;
 use crate::told::Event;
-use ladder::{LockKind, Point};
+use ladder::{Capability, LockKind, Point};
 use seckill::http::Language;
 
 /// What the consumer is called, where there is no third buyer.
@@ -31,7 +31,7 @@ impl LabSession<'_> {
         let is_unpaid = self.game.plan.is_unpaid;
         let line = |nth: usize| match nth {
             _ if self.game.is_time(nth) => source_lines::of_expiry(rung),
-            0 if is_unpaid => source_lines::of_payment(rung),
+            0 if is_unpaid && !rung.can(Capability::Line) => source_lines::of_payment(rung),
             _ => source_lines::of_beginning(rung),
         };
         let mut places: Vec<Place> =

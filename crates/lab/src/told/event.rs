@@ -17,6 +17,7 @@ words! {
         Continued { process: usize } => "process {process} goes on (SIGCONT)", "进程 {process} 继续运行（SIGCONT）";
         Started { process: usize } => "process {process} starts", "进程 {process} 启动";
         StartedToExpire { process: usize } => "process {process} starts, and ends what it knows of", "进程 {process} 启动，取消它知道的到期订单";
+        Has { user: i64, voucher: usize } => "user {user} has voucher {voucher}", "用户 {user} 得到券 {voucher}";
         MinutePasses => "a minute passes", "过了一分钟";
         SecondsPass { seconds: u64 } => "{seconds} s pass", "过了 {seconds} 秒";
         ClockAhead { process: usize, seconds: u64 } => "the clock of process {process} is {seconds} s ahead", "进程 {process} 的时钟快 {seconds} 秒";

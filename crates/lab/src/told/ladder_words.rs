@@ -29,6 +29,8 @@ words! {
         CacheDeleted => "has deleted the cached stock, and not written yet", "已经删掉缓存里的库存，还没写库";
         StockAdded => "has added stock, and has yet to delete the cached entry", "已经加了库存，还没删缓存";
         LetIn => "is let in: {{}}", "被放行：{{}}";
+        Entering => "is about to commit its entry", "即将提交登记";
+        FirstInLine => "finds who is first in line: {{}}", "查到队首：{{}}";
     }
 }
 
@@ -100,6 +102,9 @@ words! {
         Repeated => "knows this payment already", "这笔支付已经处理过";
         Restocked => "is done with it: more is on sale", "处理完毕：又有券开售";
         TooLate => "comes too late; a line in a log says so", "来得太晚，日志里记了一行";
+        Drawn => "is done with it: the entries are drawn, and the first have orders", "处理完毕：已经抽签，抽中的有了订单";
+        Offered => "is done with it: the first in line has an order", "处理完毕：队首有了订单";
+        NothingToOffer => "finds nothing to offer any more, and changes nothing", "已经没有券可以递补，什么也没改";
     }
 }
 
@@ -115,6 +120,8 @@ impl InWords for Answer {
             Self::Accepted => "已受理",
             Self::GivenUp => "下单失败",
             Self::Refused => "未放行",
+            Self::Entered => "已登记抽签",
+            Self::InLine => "已排队",
         };
         format!("{chinese}（{code}）")
     }

@@ -29,6 +29,8 @@ words! {
         TakenForTheSame => "another request of the user was taken for the same", "该用户的另一个请求被当成了同一个";
         OverTheRate { user: i64, count: usize, seconds: u64 } => "user {user} was let in {count} times within {seconds} s", "用户 {user} 在 {seconds} 秒内被放行 {count} 次";
         LetInTwice { user: i64, count: usize } => "user {user} was let in {count} times with one token", "用户 {user} 凭一个令牌被放行 {count} 次";
+        Passed { ahead: &'static str, behind: &'static str } => "{ahead} stood in line, and {behind}, who came later, was served first", "{ahead} 已经在排队，后来的 {behind} 却先买到了";
+        EarlyWins { winners: Several<i64> } => "whoever came first has won: users {winners}", "谁先到谁买到：用户 {winners}";
         NoAnswer { actor: &'static str, failure: Failure } => "{actor} came to no answer: {failure}", "{actor} 没有得到响应：{failure}";
 
         // What a lock does.

@@ -3,8 +3,8 @@
 use ladder::{Invariant, RUNGS, Scenario};
 
 /// Words that are the names of something: the codes of answers, settings of Redis.
-const NAMES: [&str; 7] =
-    ["ordered", "accepted", "refused", "appendfsync", "everysec", "fsync", "ms"];
+const NAMES: [&str; 8] =
+    ["ordered", "accepted", "refused", "entered", "appendfsync", "everysec", "fsync", "ms"];
 
 /// The first English word of a Chinese line that is nothing's name. The words of an operating system for a
 /// server that is gone stay as they are.

@@ -23,7 +23,9 @@ abstract class Course {
         ORDERED,
         SOLD_OUT,
         ALREADY_BOUGHT,
-        IN_PROGRESS
+        IN_PROGRESS,
+        ENTERED,
+        IN_LINE
     }
 
     /** Counts, subtracts and inserts, as r05a does. It is run in a transaction. */

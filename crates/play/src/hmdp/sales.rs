@@ -67,6 +67,9 @@ impl NewHmdpVoucher {
             stock: self.stock.ok_or_else(|| ApiError::invalid("stock is missing"))?,
             begin_time: instant("beginTime", self.begin_time)?,
             end_time: instant("endTime", self.end_time)?,
+            line: None,
+            draw_time: None,
+            draw_beacon: None,
         })
     }
 }

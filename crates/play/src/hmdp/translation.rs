@@ -93,7 +93,7 @@ mod tests {
             let expected = match code {
                 Code::Unauthenticated => (401, None),
                 Code::Forbidden => (403, why.clone()),
-                Code::NotFound | Code::OrderNotFound => (404, why.clone()),
+                Code::NotFound | Code::OrderNotFound | Code::EntryNotFound => (404, why.clone()),
                 Code::MethodNotAllowed => (405, why.clone()),
                 Code::TooManyRequests => (429, why.clone()),
                 Code::Internal => (500, why.clone()),

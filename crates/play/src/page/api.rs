@@ -81,7 +81,7 @@ pub(super) async fn open(
     if !(0..=MAX_STOCK).contains(&body.stock) {
         return Err(PageRefusal::Stock { most: MAX_STOCK, stock: body.stock });
     }
-    if body.unpaid && !rung.can(Capability::Expire) {
+    if body.unpaid && !rung.can(Capability::Expire) && !rung.can(Capability::Line) {
         return Err(PageRefusal::NothingToPay { rung: rung.id });
     }
     let OpenBody { users, processes, stock, unpaid, .. } = body;

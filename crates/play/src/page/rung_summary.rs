@@ -29,6 +29,8 @@ pub(super) struct RungSummary {
     has_pause: bool,
     /// Whether an answer can be lost, and the request comes again.
     has_again: bool,
+    /// Whether buyers stand in line for what comes back.
+    has_line: bool,
     idea: String,
     breaks_when: String,
     claims: &'static [Invariant],
@@ -72,6 +74,7 @@ fn summary(rung: &'static Rung, language: Language) -> RungSummary {
         has_kill: game::can_be_killed(rung),
         has_pause: game::can_be_paused(rung),
         has_again: rung.can(Capability::Retried),
+        has_line: rung.can(Capability::Line),
         title: format!("{label}{colon}{title}"),
         idea: rung.idea(language),
         breaks_when: rung.breaks_when(language),

@@ -221,6 +221,14 @@ impl World {
         self.new_voucher(&NewVoucher { price: PRICE, value: Some(10_000), ..free }).await
     }
 
+    /// The same, with a line for what comes back.
+    pub async fn voucher_with_line(&self, stock: i32) -> Voucher {
+        let begin_time = self.clock.now() - TimeDelta::hours(1);
+        let free =
+            NewVoucher::free("100 for 80", stock, begin_time, begin_time + TimeDelta::days(1));
+        self.new_voucher(&NewVoucher { price: PRICE, has_line: true, ..free }).await
+    }
+
     pub async fn voucher_between(
         &self,
         stock: i32,

@@ -184,7 +184,7 @@ impl CrowdSender<'_> {
             answer_timeout: self.answer_timeout,
             total_timeout: CROWD_WITHIN,
             begin_within: None,
-            arrive_within: None,
+            arrivals: Vec::new(),
             seed: self.seed,
             // The first crowd shows whether anybody is there.
             may_lack_connections: !self.totals.outcomes.is_empty(),

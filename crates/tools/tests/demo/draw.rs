@@ -1,0 +1,50 @@
+//! A crowd of whom a tenth is fast, at a sale where whoever comes first is served first, and at a draw.
+
+use testkit::processes::{place, seckill};
+
+use super::{demo, number};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn coming_first_serves_the_fast_and_a_draw_serves_everybody_alike() {
+    let place = place();
+    let (output, verdict) = demo(place.path(), &["--draw", "--users", "600"], None).await;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let draw = &verdict["draw"];
+    // By chance alone it is above the bound once in 1,000 times, and then it says so.
+    let is_fair = draw["chi_square"].as_f64().unwrap() <= draw["bound"].as_f64().unwrap();
+    assert_eq!(output.status.success(), is_fair, "{output:?}");
+    assert_eq!(verdict["holds"], is_fair, "{verdict}");
+    if is_fair {
+        let first = "HOLDS: 2 vouchers with a stock of 200 in all, 200 orders, nobody twice";
+        assert!(said.starts_with(first), "{said}");
+    }
+    assert!(said.contains("Draw: the fast tenth got "), "{said}");
+    let of = |group: &str, what: &str| number(&draw[group], what);
+    assert_eq!((of("fast", "buyers"), of("slow", "buyers")), (60, 540));
+    assert_eq!(of("fast", "drawn") + of("slow", "drawn"), 100);
+    assert_eq!(of("fast", "first_come") + of("slow", "first_come"), 100);
+    assert_eq!(number(draw, "entries"), 600);
+    assert!(number(draw, "drawn_after_ms") >= 0, "{draw}");
+    // All of them come 49 ms before the first of the others: half is far less than they get where nothing else runs.
+    assert!(of("fast", "first_come") >= 30, "{draw}");
+    let table = String::from_utf8_lossy(&output.stderr);
+    assert!(table.contains("draw, the fast tenth") && table.contains('█'), "{table}");
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_beside_a_draw_is_refused() {
+    for (arguments, why) in [
+        (&["--pay", "0.7"][..], "cannot be used with"),
+        (&["--vouchers", "2"], "cannot be used with"),
+        (&["--attempts", "5"], "cannot be used with"),
+        (&["--against", "r01"], "cannot be used with"),
+        (&["--stock", "49"], "--draw needs a --stock of at least 50"),
+        (&["--users", "149"], "at least 50 --users more"),
+    ] {
+        let output = seckill(&["demo", "--draw"]).args(arguments).output().await.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(why), "{arguments:?}: {said}");
+    }
+}

@@ -1,0 +1,245 @@
+//! Entries: buyers enter a draw or stand in line, and what is published of a draw.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::auth::{AdminSession, Session};
+use super::body::JsonBody;
+use super::limits::Anybody;
+use super::problem::Code;
+use super::schemas::Id;
+use super::vouchers::PathId;
+use super::{ApiError, App};
+use crate::model::{
+    Clock, Draw, Entry, EntryStatus, Line, OrderId, Refusal, UserId, VoucherId, is_public_number,
+};
+use crate::store::entries::{self, Entered};
+use crate::store::{Database, ReadCache, Service};
+
+/// Draws that are kept at once, and requests that may wait for one to be read.
+const DRAWS: usize = 16;
+const WAITING_FOR_DRAWS: usize = 256;
+
+/// A buyer's entry.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EntryBody {
+    /// The entry: random. The draw goes by it.
+    #[schema(value_type = String, format = "uuid")]
+    pub entry_id: Uuid,
+    /// The voucher.
+    pub voucher_id: VoucherId,
+    /// Where it stands.
+    pub status: EntryStatus,
+    /// When its buyer entered.
+    pub entered_at: DateTime<Utc>,
+    /// In line: 1 is the next. Nobody has a place before the draw.
+    #[schema(required = true, minimum = 1)]
+    pub place: Option<i64>,
+    /// How many were offered an order in the last hour.
+    #[schema(minimum = 0)]
+    pub offered_in_the_last_hour: i64,
+    /// The order that was offered.
+    #[schema(required = true)]
+    pub order_id: Option<OrderId>,
+}
+
+impl EntryBody {
+    fn of(voucher_id: VoucherId, entry: Entry) -> Self {
+        Self {
+            entry_id: entry.id,
+            voucher_id,
+            status: entry.status,
+            entered_at: entry.entered_at,
+            place: entry.ahead.map(|ahead| ahead + 1),
+            offered_in_the_last_hour: entry.offered_in_the_last_hour,
+            order_id: entry.order_id,
+        }
+    }
+}
+
+async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Option<EntryBody>, ApiError> {
+    let now = app.purchases.clock().now();
+    let entry = entries::find(app.database.pool(), voucher, buyer, now).await?;
+    Ok(entry.map(|entry| EntryBody::of(voucher, entry)))
+}
+
+/// Why nothing was done; a change, or nothing to change, is none.
+fn refused(app: &App, entered: Entered) -> Result<Entered, ApiError> {
+    Err(match entered {
+        Entered::Entered(_) | Entered::EnteredBefore | Entered::Left | Entered::NotEntered => {
+            return Ok(entered);
+        }
+        Entered::VoucherNotFound => ApiError::new(Code::VoucherNotFound),
+        Entered::SaleNotStarted => ApiError::new(Code::SaleNotStarted),
+        Entered::SaleEnded => ApiError::new(Code::SaleEnded),
+        Entered::SalePaused => ApiError::new(Code::SalePaused),
+        Entered::AlreadyBought(order_id) => Refusal::AlreadyBought { order_id }.into(),
+        Entered::TooSoon(until) => {
+            let wait = until - app.purchases.clock().now();
+            ApiError::too_many_requests(wait.to_std().unwrap_or_default())
+        }
+        Entered::DrawClosed => ApiError::new(Code::DrawClosed),
+        Entered::LineClosed => ApiError::new(Code::LineClosed),
+    })
+}
+
+/// Enters the draw of a voucher, or stands in line for it: once, however often it is asked for.
+#[utoipa::path(post, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "enter",
+    security(("token" = [])),
+    params(("id" = Id, Path, description = "the voucher")),
+    responses(
+        (status = 200, body = EntryBody, description = "the buyer had entered before"),
+        (status = 201, body = EntryBody, description = "entered"),
+        (status = 404, description = "`voucher_not_found`"),
+        (status = 409, description = "`already_bought` (with `order_id`), `draw_closed`, `line_closed`, \
+            `sale_not_started`, `sale_paused` or `sale_ended`"),
+    ))]
+pub async fn enter(
+    State(app): State<App>,
+    session: Session,
+    PathId(voucher): PathId<VoucherId>,
+) -> Result<(StatusCode, Json<EntryBody>), ApiError> {
+    if let Entered::Entered(entry) = refused(&app, app.orders.enter(voucher, session.user).await?)?
+    {
+        return Ok((StatusCode::CREATED, Json(EntryBody::of(voucher, entry))));
+    }
+    // From here on the request asks the database by itself.
+    let Ok(_permit) = app.memory().reads.try_acquire() else {
+        return Err(ApiError::unavailable());
+    };
+    match own(&app, voucher, session.user).await? {
+        Some(entry) => Ok((StatusCode::OK, Json(entry))),
+        // Another request of the buyer's took it back meanwhile.
+        None => Err(ApiError::new(Code::EntryNotFound)),
+    }
+}
+
+/// One's own latest entry for a voucher, and the place in line.
+#[utoipa::path(get, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "find_entry",
+    security(("token" = [])),
+    params(("id" = Id, Path, description = "the voucher")),
+    responses(
+        (status = 200, body = EntryBody, description = "the entry"),
+        (status = 404, description = "`entry_not_found`"),
+    ))]
+pub async fn find(
+    State(app): State<App>,
+    session: Session,
+    PathId(voucher): PathId<VoucherId>,
+) -> Result<Json<EntryBody>, ApiError> {
+    let entry = own(&app, voucher, session.user).await?;
+    entry.map(Json).ok_or(ApiError::new(Code::EntryNotFound))
+}
+
+/// Leaves the draw, or the line: the place is lost.
+#[utoipa::path(delete, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "leave",
+    security(("token" = [])),
+    params(("id" = Id, Path, description = "the voucher")),
+    responses(
+        (status = 204, description = "the buyer waits no longer, or did not"),
+        (status = 404, description = "`voucher_not_found`"),
+        (status = 409, description = "`draw_closed`: the entries are published, and the draw is to come; \
+            `already_bought` (with `order_id`)"),
+    ))]
+pub async fn leave(
+    State(app): State<App>,
+    session: Session,
+    PathId(voucher): PathId<VoucherId>,
+) -> Result<StatusCode, ApiError> {
+    refused(&app, app.orders.leave(voucher, session.user).await?)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Draws as they are sent, less than a second old.
+pub(super) fn draws(database: &Database) -> ReadCache<VoucherId, Option<Bytes>> {
+    let database = database.clone();
+    ReadCache::new(Service::Postgres, DRAWS, WAITING_FOR_DRAWS, move |voucher: VoucherId| {
+        let database = database.clone();
+        async move {
+            let draw = entries::draw(database.pool(), voucher).await?;
+            Ok(draw.map(|draw| json!(draw).to_string().into()))
+        }
+    })
+}
+
+/// What is published of the draw of a voucher: the seed's hash from the first moment, the entries once they are closed,
+/// the seed once they are drawn.
+#[utoipa::path(get, path = "/api/vouchers/{id}/draw", tag = "entries", operation_id = "find_draw",
+    params(("id" = Id, Path, description = "the voucher")),
+    responses(
+        (status = 200, body = Draw, description = "at most a second old"),
+        (status = 404, description = "`not_found`: the voucher has no draw"),
+    ))]
+pub async fn draw(
+    State(app): State<App>,
+    from: Anybody,
+    PathId(voucher): PathId<VoucherId>,
+) -> Result<impl IntoResponse, ApiError> {
+    app.admit_anybody(&from)?;
+    match app.memory().draws.get(voucher).await? {
+        Some(draw) => Ok(([(header::CONTENT_TYPE, "application/json")], draw)),
+        None => Err(ApiError::new(Code::NotFound).detail("this voucher has no draw")),
+    }
+}
+
+/// How many wait for a voucher, and how far its draw is.
+#[utoipa::path(get, path = "/api/vouchers/{id}/line", tag = "entries", operation_id = "count_line",
+    security(("token" = [])),
+    params(("id" = Id, Path, description = "the voucher")),
+    responses(
+        (status = 200, body = Line, description = "the numbers"),
+        (status = 403, description = "`forbidden`: not an administrator"),
+        (status = 404, description = "`voucher_not_found`"),
+    ))]
+pub async fn line(
+    State(app): State<App>,
+    _: AdminSession,
+    PathId(voucher): PathId<VoucherId>,
+) -> Result<Json<Line>, ApiError> {
+    let line = entries::line(app.database.pool(), voucher).await?;
+    line.map(Json).ok_or(ApiError::new(Code::VoucherNotFound))
+}
+
+/// The public number of a draw.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NumberBody {
+    /// Its digits and letters, as they were published.
+    #[schema(pattern = "^[0-9A-Za-z]{1,200}$", example = "7f3a90")]
+    pub number: String,
+}
+
+/// Tells the public number that goes into a draw, after the close of its entries: once.
+#[utoipa::path(put, path = "/api/vouchers/{id}/draw", tag = "entries", operation_id = "tell_number",
+    security(("token" = [])),
+    params(("id" = Id, Path, description = "the voucher")),
+    request_body = NumberBody,
+    responses(
+        (status = 204, description = "the draw has this number"),
+        (status = 403, description = "`forbidden`: not an administrator"),
+        (status = 409, description = "`draw_open`: the entries are not closed yet, or the draw has another number, or takes none"),
+        (status = 422, description = "`invalid_request`"),
+    ))]
+pub async fn tell_number(
+    State(app): State<App>,
+    _: AdminSession,
+    PathId(voucher): PathId<VoucherId>,
+    JsonBody(NumberBody { number }): JsonBody<NumberBody>,
+) -> Result<StatusCode, ApiError> {
+    if !is_public_number(&number) {
+        return Err(ApiError::invalid("number must be 1 to 200 digits and letters"));
+    }
+    if entries::tell_number(app.database.pool(), voucher, &number).await? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let why = "its entries are not closed yet, or the draw has another number, or takes none";
+    Err(ApiError::new(Code::DrawOpen).detail(why))
+}

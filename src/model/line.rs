@@ -1,0 +1,96 @@
+//! Draws, and lines for vouchers that come back.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::OrderId;
+
+/// The people who may have what there is of a voucher. The numbers are the database's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::FromRepr)]
+#[repr(i16)]
+pub enum HeldFor {
+    /// Anybody.
+    #[default]
+    Anybody = 0,
+    /// Those whom a draw will find.
+    Draw = 1,
+    /// Those who stand in line.
+    Line = 2,
+}
+
+/// Nobody has this number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0} says for nobody whom a voucher is held for")]
+pub struct InvalidHeldFor(i16);
+
+impl TryFrom<i16> for HeldFor {
+    type Error = InvalidHeldFor;
+    fn try_from(number: i16) -> Result<Self, InvalidHeldFor> {
+        Self::from_repr(number).ok_or(InvalidHeldFor(number))
+    }
+}
+
+/// Where an entry stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::EnumString)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum EntryStatus {
+    /// The draw is to come.
+    Entered,
+    /// In line.
+    InLine,
+    /// An order was offered, and is to be paid.
+    Offered,
+    /// The order is paid.
+    Bought,
+    /// The order was not paid in time, or given back.
+    Missed,
+    /// Its buyer left.
+    Left,
+}
+
+impl EntryStatus {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Entered, Self::InLine, Self::Offered, Self::Bought, Self::Missed, Self::Left];
+}
+
+/// A buyer's latest entry for a voucher.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
+pub struct Entry {
+    pub id: Uuid,
+    pub status: EntryStatus,
+    pub entered_at: DateTime<Utc>,
+    /// How many stand before it in line.
+    pub ahead: Option<i64>,
+    /// How many were offered an order in the last hour.
+    pub offered_in_the_last_hour: i64,
+    pub order_id: Option<OrderId>,
+}
+
+/// How many wait for a voucher, and how far its draw is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = LineBody)]
+pub struct Line {
+    /// Buyers who entered the draw that is to come.
+    #[schema(minimum = 0)]
+    pub entered: i64,
+    /// Buyers in line.
+    #[schema(minimum = 0)]
+    pub in_line: i64,
+    /// Buyers who were offered an order.
+    #[schema(minimum = 0)]
+    pub offered: i64,
+    /// Whether the entries of the draw are closed; null where there is none.
+    #[schema(required = true)]
+    pub closed: Option<bool>,
+    /// The public number of the draw, once it is there.
+    #[schema(required = true)]
+    pub number: Option<String>,
+    /// When the entries were drawn.
+    #[schema(required = true)]
+    pub drawn_at: Option<DateTime<Utc>>,
+}

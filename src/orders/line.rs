@@ -1,0 +1,129 @@
+//! Draws, and lines for vouchers that come back: who enters, and who is served.
+//!
+//! Buyers who enter at once enter together, in one transaction. Every server looks for what is due; which entries wait
+//! is rows of the database, so that any server goes on where another one stopped.
+
+use std::num::NonZero;
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+use uuid::Uuid;
+
+use super::Orders;
+use super::worker::{Work, Worker};
+use crate::model::{UserId, VoucherId};
+use crate::purchase::Purchases;
+use crate::store::entries::{self, Entered, Served, Wish};
+use crate::store::{Database, Service, StoreError, order_steps};
+use group_commit::{Answer, Batcher, Limits, Slots};
+
+/// Buyers who enter in one transaction.
+const ENTER: Limits = Limits::batches_of(256);
+/// Vouchers that are entered at once: each holds a connection.
+const ENTERED_AT_ONCE: NonZero<usize> = NonZero::new(2).unwrap();
+/// Orders that are offered in one transaction.
+const OFFERS: i64 = 256;
+
+/// Takes buyers in, and out.
+pub(super) type EntryBatcher = Batcher<Wish, Entered, StoreError, VoucherId>;
+
+pub(super) fn entry_batcher(database: &Database) -> EntryBatcher {
+    let database = database.clone();
+    let slots = Slots::new(ENTERED_AT_ONCE).keys(NonZero::<usize>::MIN);
+    Batcher::keyed(ENTER, slots, move |wishes: Vec<(VoucherId, Wish)>, _| {
+        let database = database.clone();
+        async move {
+            let voucher = wishes[0].0;
+            let wishes: Vec<Wish> = wishes.into_iter().map(|(_, wish)| wish).collect();
+            let turn = database.buyers_steps_of(voucher).await?;
+            let entered = entries::enter(&turn, voucher, &wishes).await?;
+            Ok(entered.into_iter().map(Answer::Done).collect())
+        }
+    })
+}
+
+impl Orders {
+    /// Enters `buyer` into the draw of `voucher`, or at the end of its line.
+    pub async fn enter(&self, voucher: VoucherId, buyer: UserId) -> Result<Entered, StoreError> {
+        self.wish(voucher, Wish { buyer, new_id: Some(Uuid::new_v4()) }).await
+    }
+
+    /// Takes `buyer` out of the draw, or the line.
+    pub async fn leave(&self, voucher: VoucherId, buyer: UserId) -> Result<Entered, StoreError> {
+        self.wish(voucher, Wish { buyer, new_id: None }).await
+    }
+
+    async fn wish(&self, voucher: VoucherId, wish: Wish) -> Result<Entered, StoreError> {
+        let entered = self.entries.submit_to(voucher, wish).await;
+        let entered = entered.map_err(|error| StoreError::from_batch(Service::Postgres, error))?;
+        // With the first in line, and with the last one who leaves, it changes who may buy.
+        let may_change_the_sale = match &entered {
+            Entered::Entered(entry) => entry.ahead == Some(0),
+            entered => *entered == Entered::Left,
+        };
+        if may_change_the_sale {
+            self.purchases.voucher_changed(voucher);
+        }
+        Ok(entered)
+    }
+}
+
+/// Draws, and offers what comes back to those who are first in line.
+#[derive(Debug)]
+pub struct LineWork {
+    database: Database,
+    purchases: Arc<Purchases>,
+    /// Vouchers that failed lately. The others come first.
+    failed: Vec<VoucherId>,
+}
+
+impl LineWork {
+    /// Of vouchers in `database`; `purchases` has the ids of orders.
+    pub fn new(database: Database, purchases: Arc<Purchases>) -> Self {
+        Self { database, purchases, failed: Vec::new() }
+    }
+
+    /// Takes steps, in a task of its own.
+    pub fn start(self) -> Worker {
+        Worker::start(self)
+    }
+
+    /// One step for one voucher. Returns whether there may be more to do.
+    ///
+    /// # Errors
+    /// When a store does not answer, or somebody holds the row of the sale.
+    pub async fn step(&mut self) -> Result<bool, StoreError> {
+        let pool = self.database.pool();
+        let now = order_steps::time(pool).await?;
+        let due = entries::find_due(pool, now, &self.failed, OFFERS).await?;
+        let Some((voucher, count)) = due else {
+            self.failed.clear();
+            return Ok(false);
+        };
+        let served = self.serve(voucher, count).await;
+        match served {
+            Ok(Served::Idle) => self.failed.push(voucher),
+            Ok(Served::Drawn | Served::Served) => self.purchases.voucher_changed(voucher),
+            Ok(Served::IdTaken) => {
+                tracing::warn!(%voucher, "another order has an id, taking others")
+            }
+            Err(error) => {
+                self.failed.push(voucher);
+                return Err(error);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn serve(&self, voucher: VoucherId, count: i64) -> Result<Served, StoreError> {
+        let ids = try_join_all((0..count).map(|_| self.purchases.new_order_id())).await?;
+        let turn = self.database.steps_of(voucher).await?;
+        entries::serve(&turn, voucher, &ids).await
+    }
+}
+
+impl Work for LineWork {
+    async fn step(&mut self) -> Result<bool, StoreError> {
+        Self::step(self).await
+    }
+}

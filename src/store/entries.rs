@@ -1,0 +1,262 @@
+//! Entries: who takes part in a draw, and who stands in line.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use sqlx::postgres::PgPool;
+use uuid::Uuid;
+
+use super::columns::row;
+use super::statements::{in_time, step_in_time, transaction_within};
+use super::vouchers::lock_sale;
+use super::{DatabaseSession, Service, StoreError, order_steps};
+use crate::model::{Draw, Entry, EntryStatus, Line, OrderId, UserId, VoucherId};
+
+row! { Entry: id, status, entered_at, ahead, offered_in_the_last_hour, order_id }
+
+/// How long a draw may take, or the offers of one step.
+const SERVED_WITHIN: Duration = Duration::from_secs(10);
+
+/// What a buyer wants: the id of a new entry, or to be taken out.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)] // the names say it
+pub struct Wish {
+    pub buyer: UserId,
+    pub new_id: Option<Uuid>,
+}
+
+/// What became of a [`Wish`]. Only `Entered` and `Left` changed anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
+pub enum Entered {
+    Entered(Entry),
+    EnteredBefore,
+    Left,
+    NotEntered,
+    VoucherNotFound,
+    SaleNotStarted,
+    SaleEnded,
+    SalePaused,
+    AlreadyBought(OrderId),
+    /// The buyer has cancelled an order of the voucher, and may enter again at this instant.
+    TooSoon(DateTime<Utc>),
+    DrawClosed,
+    LineClosed,
+}
+
+type EnteredRow =
+    (String, Option<Uuid>, Option<OrderId>, Option<DateTime<Utc>>, Option<i64>, Option<i64>);
+
+fn entered(row: &EnteredRow) -> Result<Entered, StoreError> {
+    let (outcome, id, order, until, ahead, offered) = row;
+    Ok(match (outcome.as_str(), *id, *order, *until, *offered) {
+        ("entered", Some(id), _, Some(entered_at), Some(offered)) => Entered::Entered(Entry {
+            id,
+            status: if ahead.is_some() { EntryStatus::InLine } else { EntryStatus::Entered },
+            entered_at,
+            ahead: *ahead,
+            offered_in_the_last_hour: offered,
+            order_id: None,
+        }),
+        ("entered_before", ..) => Entered::EnteredBefore,
+        ("left", ..) => Entered::Left,
+        ("not_entered", ..) => Entered::NotEntered,
+        ("voucher_not_found", ..) => Entered::VoucherNotFound,
+        ("sale_not_started", ..) => Entered::SaleNotStarted,
+        ("sale_ended", ..) => Entered::SaleEnded,
+        ("sale_paused", ..) => Entered::SalePaused,
+        ("already_bought", _, Some(order), ..) => Entered::AlreadyBought(order),
+        ("too_soon", _, _, Some(until), _) => Entered::TooSoon(until),
+        ("draw_closed", ..) => Entered::DrawClosed,
+        ("line_closed", ..) => Entered::LineClosed,
+        _ => return Err(StoreError::defect(Service::Postgres, format!("enter_line says {row:?}"))),
+    })
+}
+
+/// Does what `wishes` say, all in one transaction. Returns what became of each, in their order.
+pub async fn enter(
+    pool: &PgPool,
+    voucher: VoucherId,
+    wishes: &[Wish],
+) -> Result<Vec<Entered>, StoreError> {
+    let query = sqlx::query_as("select * from enter_line($1, $2, $3)")
+        .bind(voucher.get())
+        .bind(wishes.iter().map(|wish| wish.buyer.get()).collect::<Vec<_>>())
+        .bind(wishes.iter().map(|wish| wish.new_id).collect::<Vec<_>>());
+    let rows: Vec<EnteredRow> =
+        step_in_time(pool, async |session| query.fetch_all(session).await).await?;
+    assert_eq!(rows.len(), wishes.len(), "enter_line says something of each wish: {rows:?}");
+    rows.iter().map(entered).collect()
+}
+
+/// The latest entry of `buyer` for `voucher`.
+pub async fn find(
+    pool: &PgPool,
+    voucher: VoucherId,
+    buyer: UserId,
+    now: DateTime<Utc>,
+) -> Result<Option<Entry>, StoreError> {
+    let query = sqlx::query_as(
+        "select e.id, e.entered_at, e.order_id,
+                case
+                  when e.status = 3 then 'left'
+                  when e.status = 2 and o.status = 1 then 'offered'
+                  when e.status = 2 and o.status in (2, 3, 5) then 'bought'
+                  when e.status = 2 then 'missed'
+                  when e.place is null then 'entered'
+                  else 'in_line'
+                end as status,
+                case when e.status = 1 and e.place is not null then (
+                  select count(*) from entries other
+                  where other.voucher_id = $1 and other.status = 1 and other.place > 0 and other.place < e.place
+                ) end as ahead,
+                (select count(*) from entries other
+                 where other.voucher_id = $1 and other.status = 2 and other.ended_at > $3) as offered_in_the_last_hour
+         from entries e
+         left join orders o on o.id = e.order_id and o.voucher_id = e.voucher_id
+         where e.voucher_id = $1 and e.user_id = $2
+         order by e.status = 1 desc, e.entered_at desc, e.place desc nulls last limit 1",
+    )
+    .bind(voucher.get())
+    .bind(buyer.get())
+    .bind(now - TimeDelta::hours(1));
+    in_time(pool, async |session| query.fetch_optional(session).await).await
+}
+
+row! { Draw: voucher_id, draw_time, seed_hash, beacon, number, entries, entries_hash, seed, drawn_at }
+
+/// What is published of the draw of `voucher` now; `None`: it has none.
+///
+/// Between the close and the draw it is read under the sale's lock: whoever entered before the close may not have committed
+/// yet, and what is published must not change.
+pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, StoreError> {
+    let now = order_steps::time(pool).await?;
+    let draw = in_time(pool, async |session| published(session, voucher, now).await).await?;
+    if draw.as_ref().is_none_or(|draw| draw.entries.is_none() || draw.seed.is_some()) {
+        return Ok(draw);
+    }
+    transaction_within(SERVED_WITHIN, pool, async |session| {
+        lock_sale(session, voucher).await?;
+        published(session, voucher, now).await
+    })
+    .await
+}
+
+async fn published(
+    session: &mut DatabaseSession,
+    voucher: VoucherId,
+    now: DateTime<Utc>,
+) -> sqlx::Result<Option<Draw>> {
+    let query = sqlx::query_as(
+        "select v.id as voucher_id, draw_time, encode(sha256(convert_to(draw_seed, 'UTF8')), 'hex') as seed_hash,
+                draw_beacon as beacon, draw_beacon_number as number, drawn_at,
+                case when drawn_at is not null then draw_seed end as seed,
+                case when $2 >= draw_time then coalesce(ids, '{}') end as entries,
+                case when $2 >= draw_time then encode(sha256(convert_to(coalesce(lines, ''), 'UTF8')), 'hex')
+                end as entries_hash
+         from vouchers v left join lateral (
+           select array_agg(e.id order by e.id) as ids, string_agg(e.id || E'\\n', '' order by e.id) as lines
+           from entries e where e.voucher_id = $1 and $2 >= v.draw_time and e.entered_at < v.draw_time
+             and not (e.status = 3 and e.ended_at < v.draw_time)
+         ) entered on true
+         where v.id = $1 and draw_time is not null",
+    );
+    query.bind(voucher.get()).bind(now).fetch_optional(session).await
+}
+
+row! { Line: entered, in_line, offered, closed, number, drawn_at }
+
+/// How many wait for `voucher`, and how far its draw is; `None`: there is no such voucher.
+pub async fn line(pool: &PgPool, voucher: VoucherId) -> Result<Option<Line>, StoreError> {
+    let now = order_steps::time(pool).await?;
+    let query = sqlx::query_as(
+        "select count(e.id) filter (where e.status = 1 and e.place is null) as entered,
+                count(e.id) filter (where e.status = 1 and e.place is not null) as in_line,
+                count(e.id) filter (where e.status = 2) as offered,
+                v.draw_time <= $2 as closed, v.draw_beacon_number as number, v.drawn_at
+         from vouchers v left join entries e on e.voucher_id = v.id
+         where v.id = $1
+         group by v.draw_time, v.draw_beacon_number, v.drawn_at",
+    )
+    .bind(voucher.get())
+    .bind(now);
+    in_time(pool, async |session| query.fetch_optional(session).await).await
+}
+
+/// Keeps the public number that goes into the draw of `voucher`: once, after the close of its entries. Returns whether
+/// it is the number that the draw has.
+pub async fn tell_number(
+    pool: &PgPool,
+    voucher: VoucherId,
+    number: &str,
+) -> Result<bool, StoreError> {
+    let now = order_steps::time(pool).await?;
+    let query = sqlx::query_scalar(
+        "with told as (
+           update vouchers set draw_beacon_number = $2
+           where id = $1 and draw_beacon <> '' and draw_beacon_number is null and draw_time <= $3
+           returning true
+         )
+         select exists (select from told)
+             or exists (select from vouchers where id = $1 and draw_beacon_number = $2)",
+    )
+    .bind(voucher.get())
+    .bind(number)
+    .bind(now);
+    in_time(pool, async |session| query.fetch_one(session).await).await
+}
+
+/// A voucher whose draw is due at `now`, or of which there is something for those in line; none of `except`. And how many
+/// may be offered at once, at most `limit`.
+pub async fn find_due(
+    pool: &PgPool,
+    now: DateTime<Utc>,
+    except: &[VoucherId],
+    limit: i64,
+) -> Result<Option<(VoucherId, i64)>, StoreError> {
+    let query = sqlx::query_as(
+        "select s.voucher_id, least(s.stock, $2)::bigint as count
+         from seckill_vouchers s join vouchers v on v.id = s.voucher_id
+         where s.held_for > 0 and not s.paused and s.cancelled_at is null
+           and $3 >= s.begin_time and $3 < s.end_time and s.voucher_id <> all ($1)
+           and case s.held_for
+                 when 2 then s.stock > 0
+                 else $3 >= v.draw_time and (v.draw_beacon = '' or v.draw_beacon_number is not null)
+               end
+         limit 1",
+    )
+    .bind(except.iter().map(|voucher| voucher.get()).collect::<Vec<_>>())
+    .bind(limit)
+    .bind(now);
+    in_time(pool, async |session| query.fetch_optional(session).await).await
+}
+
+/// What a step did for a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "snake_case")]
+pub enum Served {
+    /// The entries are drawn.
+    Drawn,
+    /// Orders were offered.
+    Served,
+    /// There was nothing to do.
+    Idle,
+    /// Another order has one of the ids.
+    IdTaken,
+}
+
+/// Draws the entries of `voucher`, if it is time, or offers up to so many orders as there are `ids` to those who are first.
+pub async fn serve(
+    pool: &PgPool,
+    voucher: VoucherId,
+    ids: &[OrderId],
+) -> Result<Served, StoreError> {
+    let query = sqlx::query_scalar("select serve_line($1, $2)")
+        .bind(voucher.get())
+        .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>());
+    let serve = async |session: &mut DatabaseSession| query.fetch_one(session).await;
+    let served: String = transaction_within(SERVED_WITHIN, pool, serve).await?;
+    served
+        .parse()
+        .map_err(|_| StoreError::defect(Service::Postgres, format!("serve_line says {served}")))
+}

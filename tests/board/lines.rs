@@ -1,0 +1,94 @@
+//! A draw and a line on the board: made, watched, and told their public number. In a real browser.
+
+use chrono::TimeDelta;
+use seckill::model::Clock;
+use serde_json::json;
+
+use crate::board::sales::{as_admin, board, server};
+use crate::orders::lines::serve;
+use testkit::shop::web_driver::PHONE;
+use testkit::shop::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draw_is_made_watched_and_told_its_number() {
+    let (api, _) = server(World::new().await).await;
+    let browser = board(&api, "en", PHONE).await;
+    browser.click("#new-sale summary").await;
+    browser.fill("#title", "Dinner").await;
+    browser.fill("#stock", "1").await;
+    let now = api.world.clock.now();
+    let local = |time: TimeDelta| (now + time).to_rfc3339();
+    let set = async |id: &str, time: TimeDelta| {
+        // As a field for a local time has it.
+        let time = local(time);
+        let set = format!(
+            "(time => document.querySelector('{id}').value =
+                new Date(time - new Date(time).getTimezoneOffset() * 60_000).toISOString().slice(0, 19))(
+                Date.parse('{time}'))"
+        );
+        browser.value(&set).await;
+    };
+    set("#begin", TimeDelta::hours(-1)).await;
+    set("#end", TimeDelta::hours(10)).await;
+    browser.fill("#beacon", "a lottery").await;
+    browser.click("#sale-form [type=submit]").await;
+    browser.until_text("#beacon-error", "Only a draw has a public number").await;
+    set("#draw", TimeDelta::hours(10)).await;
+    browser.click("#sale-form [type=submit]").await;
+    browser.until_text("#draw-error", "Entries must close while the sale is on").await;
+    set("#draw", TimeDelta::minutes(30)).await;
+    browser.until("document.documentElement.scrollWidth <= innerWidth").await;
+    browser.click("#sale-form [type=submit]").await;
+    browser.until_text("#sale-form-state", "The sale is created").await;
+    let made = api.get("/api/vouchers").await.body[0].clone();
+    for (member, value) in [
+        ("line", json!(true)),
+        ("draw_time", json!(now + TimeDelta::minutes(30))),
+        ("draw_beacon", json!("a lottery")),
+        ("status", json!("draw_open")),
+    ] {
+        assert_eq!(made[member], value, "{member}");
+    }
+
+    let path = format!("/api/vouchers/{}", made["id"].as_str().unwrap());
+    browser.until_text("#sale-state", "draw: entries until").await;
+    browser.until_text("#line-state", "Draw: 0 have entered so far.").await;
+    for user in [1, 2] {
+        let entries = format!("{path}/entries");
+        let request = api.request("POST", &entries).bearer_auth(api.world.token(user));
+        api.send(request).await.is(201);
+    }
+    browser.until_text("#line-state", "Draw: 2 have entered so far.").await;
+    assert_eq!(browser.value("document.querySelector('#number').checkVisibility()").await, false);
+    api.world.set_time(now + TimeDelta::minutes(30)).await;
+    browser.until_text("#line-state", "2 entered. It waits for its public number").await;
+    browser.fill("#number", "7:1").await;
+    browser.click("#number-form button").await;
+    browser.until_text("#number-error", "1 to 200 digits and letters").await;
+    browser.fill("#number", "7f").await;
+    browser.until("document.documentElement.scrollWidth <= innerWidth").await;
+    browser.click("#number-form button").await;
+    browser.until_text("#line-state", "Its public number: 7f").await;
+    serve(&api.world).await;
+    browser.until_text("#line-state", "In line: 1. Offered so far: 1.").await;
+    browser.close_quietly().await;
+    let line = as_admin(&api, "GET", &format!("{path}/line"), &json!(null)).await;
+    assert_eq!((&line.is(200).body["in_line"], &line.body["number"]), (&json!(1), &json!("7f")));
+    api.get(&format!("{path}/line")).await.problem(401, "unauthenticated");
+    api.get_as(1, &format!("{path}/line")).await.problem(403, "forbidden");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_is_made_by_one_box() {
+    let (api, _) = server(World::new().await).await;
+    let browser = board(&api, "zh-CN", PHONE).await;
+    browser.click("#new-sale summary").await;
+    browser.fill("#title", "晚餐").await;
+    browser.click("#line-wanted").await;
+    browser.click("#sale-form [type=submit]").await;
+    browser.until_text("#sale-form-state", "活动已创建").await;
+    let made = api.get("/api/vouchers").await.body[0].clone();
+    assert_eq!((&made["line"], &made["draw_time"]), (&json!(true), &json!(null)));
+    browser.until_text("#line-state", "排队：0 人；已轮到：0 人").await;
+    browser.close_quietly().await;
+}
