@@ -1,6 +1,6 @@
 //! *Idea.* A draw (抽签): buyers enter while entries are open, and each entry has an id. Then one step closes the entries
 //! and sorts them by a hash of the sale's seed and their ids; the first of them get orders.
-//! *Holds.* Who wins does not depend on who came first: the same seed and the same entries have the same winners, in
+//! *Holds.* The winner does not depend on who came first: the same seed and the same entries have the same winners, in
 //! whatever order they came.
 //! *Breaks when* somebody has a thousand accounts, which are a thousand entries; or knows the seed and may choose ids. No
 //! schedule shows either. And nobody has a voucher before the draw.
