@@ -10,7 +10,7 @@ use chrono::TimeDelta;
 use rand::RngExt;
 use reqwest::Method;
 use seckill::model::{Clock, Draw, SystemClock, VoucherId};
-use seckill::store::vouchers::{self, NewDraw, NewVoucher};
+use seckill::store::vouchers::{NewDraw, NewVoucher};
 use serde_json::Value;
 use sqlx::PgPool;
 use tokio::task::JoinSet;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::gateway::{Gateway, chance};
 use super::money::{PAUSE, PRICE, decide, insist};
-use crate::faults::sale::Sale;
+use crate::faults::sale::{Sale, put_on_sale};
 use testkit::wait::eventually;
 
 const STOCK: i32 = 8;
@@ -36,7 +36,7 @@ pub async fn open(pool: &PgPool) -> VoucherId {
     let draw = Some(NewDraw { time, beacon: String::new() });
     let free = NewVoucher::free("drawn", STOCK, now - hour, now + hour);
     let new = NewVoucher { price: PRICE, pay_within_s: 2, draw, ..free };
-    vouchers::create(pool, &new, now).await.unwrap().id
+    put_on_sale(pool, &new).await
 }
 
 /// Buyers come for `voucher`, in the names of the users below `last`.

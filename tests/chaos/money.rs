@@ -12,14 +12,14 @@ use rand::RngExt;
 use reqwest::Method;
 use seckill::model::{Clock, SystemClock, VoucherId};
 use seckill::purchase::audit::OrderLives;
-use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::vouchers::NewVoucher;
 use serde_json::Value;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
 use super::gateway::{Gateway, SECRET, chance};
 use super::lines;
-use crate::faults::sale::{Sale, USERS};
+use crate::faults::sale::{Sale, USERS, put_on_sale};
 use testkit::wait::eventually;
 
 pub(super) const PRICE: i64 = 8_000;
@@ -48,7 +48,7 @@ impl Money {
         let hour = chrono::TimeDelta::hours(1);
         let free = NewVoucher::free("for money", STOCK, now - hour, now + hour);
         let new = NewVoucher { price: PRICE, pay_within_s: 2, ..free };
-        let voucher = vouchers::create(&sale.pool, &new, now).await.unwrap().id;
+        let voucher = put_on_sale(&sale.pool, &new).await;
         let drawn = lines::open(&sale.pool).await;
         let (gateway, address) = Gateway::start(sale.client.clone()).await;
         Self { gateway, address, voucher, drawn, stop: Arc::default(), people: JoinSet::new() }
