@@ -473,7 +473,7 @@ begin
             when earlier_id is not null then 'already_bought'
             when ids[k] is not null and entry_id is not null then 'entered_before'
             when ids[k] is null and entry_id is null then 'not_entered'
-            when ids[k] is null and sale.held_for = 1 and at >= terms.draw_time then 'draw_closed'
+            when ids[k] is null and sale.held_for = 1 and at >= terms.draw_time and sale.cancelled_at is null then 'draw_closed'
             when ids[k] is null then 'left'
             when at >= sale.end_time or sale.cancelled_at is not null then 'sale_ended'
             when at < sale.begin_time then 'sale_not_started'

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 
 use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
 use crate::model::{Draw, VoucherId, is_public_number};
-use crate::store::{Database, entries};
+use crate::store::Database;
+use crate::store::entries::{self, Told};
 
 /// Verify draws, and tell them their public numbers
 #[derive(Debug, Subcommand)]
@@ -79,10 +80,10 @@ async fn tell_number(NumberArgs { id, number, database }: NumberArgs) -> anyhow:
         let told = entries::tell_number(database.pool(), id, &number).await;
         told.context("the number could not be told")
     };
-    if !database.with_database(Access::Write, tell).await? {
-        anyhow::bail!(
-            "voucher {id} takes no such number: its entries are not closed yet, or it has another one, or no beacon"
-        );
+    match database.with_database(Access::Write, tell).await? {
+        Told::Kept => program::say(format!("the draw of voucher {id} has its number")),
+        Told::TooEarly => bail!("the entries of voucher {id} are not closed yet"),
+        Told::NotTaken => bail!("the draw of voucher {id} has another number, or takes none"),
+        Told::NoDraw => bail!("there is no voucher {id} with a draw"),
     }
-    program::say(format!("the draw of voucher {id} has its number"))
 }

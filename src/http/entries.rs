@@ -21,7 +21,7 @@ use super::{ApiError, App};
 use crate::model::{
     Clock, Draw, Entry, EntryStatus, Line, OrderId, Refusal, UserId, VoucherId, is_public_number,
 };
-use crate::store::entries::{self, Entered};
+use crate::store::entries::{self, Entered, Told};
 use crate::store::{Database, ReadCache, Service};
 
 /// Draws that are kept at once, and requests that may wait for one to be read.
@@ -186,8 +186,12 @@ pub async fn draw(
     app.admit_anybody(&from)?;
     match app.memory().draws.get(voucher).await? {
         Some(draw) => Ok(([(header::CONTENT_TYPE, "application/json")], draw)),
-        None => Err(ApiError::new(Code::NotFound).detail("this voucher has no draw")),
+        None => Err(no_draw()),
     }
+}
+
+fn no_draw() -> ApiError {
+    ApiError::new(Code::NotFound).detail("this voucher has no draw")
 }
 
 /// How many wait for a voucher, and how far its draw is.
@@ -225,7 +229,9 @@ pub struct NumberBody {
     responses(
         (status = 204, description = "the draw has this number"),
         (status = 403, description = "`forbidden`: not an administrator"),
-        (status = 409, description = "`draw_open`: the entries are not closed yet, or the draw has another number, or takes none"),
+        (status = 404, description = "`not_found`: the voucher has no draw"),
+        (status = 409, description = "`draw_open`: the entries are not closed yet; \
+            `draw_closed`: the draw has another number, or takes none"),
         (status = 422, description = "`invalid_request`"),
     ))]
 pub async fn tell_number(
@@ -237,9 +243,15 @@ pub async fn tell_number(
     if !is_public_number(&number) {
         return Err(ApiError::invalid("number must be 1 to 200 digits and letters"));
     }
-    if entries::tell_number(app.database.pool(), voucher, &number).await? {
-        return Ok(StatusCode::NO_CONTENT);
+    match entries::tell_number(app.database.pool(), voucher, &number).await? {
+        Told::Kept => Ok(StatusCode::NO_CONTENT),
+        Told::TooEarly => {
+            Err(ApiError::new(Code::DrawOpen).detail("its entries are not closed yet"))
+        }
+        Told::NotTaken => {
+            Err(ApiError::new(Code::DrawClosed)
+                .detail("the draw has another number, or takes none"))
+        }
+        Told::NoDraw => Err(no_draw()),
     }
-    let why = "its entries are not closed yet, or the draw has another number, or takes none";
-    Err(ApiError::new(Code::DrawOpen).detail(why))
 }

@@ -222,6 +222,13 @@ const UNFAIR: &str = "
         and coalesce(v.changed_at, '-infinity') < $2 - interval '1 minute'
         and not exists (select from orders o where o.voucher_id = s.voucher_id and o.updated_at > $2 - interval '1 minute')
         and ($1::bigint is null or s.voucher_id = $1)
+      union all
+      select v.id, v.id, 'no_stuck_stock', 'draws have been due for a minute'
+      from seckill_vouchers s join vouchers v on v.id = s.voucher_id
+      where s.held_for = 1 and (v.draw_beacon = '' or v.draw_beacon_number is not null)
+        and not s.paused and s.cancelled_at is null
+        and $2 >= greatest(s.begin_time, v.draw_time, v.changed_at) + interval '1 minute' and $2 < s.end_time
+        and ($1::bigint is null or v.id = $1)
     ) broken
     group by voucher_id, promise, what";
 

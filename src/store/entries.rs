@@ -7,15 +7,16 @@ use sqlx::postgres::PgPool;
 use uuid::Uuid;
 
 use super::columns::row;
-use super::statements::{in_time, step_in_time, transaction_within};
+use super::statements::{in_time, snapshot_within, step_in_time, step_with, transaction_within};
+use super::time_limits::GIVES_WAY;
 use super::vouchers::lock_sale;
 use super::{DatabaseSession, Service, StoreError, order_steps};
 use crate::model::{Draw, Entry, EntryStatus, Line, OrderId, UserId, VoucherId};
 
 row! { Entry: id, status, entered_at, ahead, offered_in_the_last_hour, order_id }
 
-/// How long a draw may take, or the offers of one step.
-const SERVED_WITHIN: Duration = Duration::from_secs(10);
+/// How long a draw may take, or to read what is published of it, or the offers of one step: also where a million entered.
+const SERVED_WITHIN: Duration = Duration::from_secs(60);
 
 /// What a buyer wants: the id of a new entry, or to be taken out.
 #[derive(Debug, Clone, Copy)]
@@ -127,27 +128,23 @@ row! { Draw: voucher_id, draw_time, seed_hash, beacon, number, entries, entries_
 
 /// What is published of the draw of `voucher` now; `None`: it has none.
 ///
-/// Between the close and the draw it is read under the sale's lock: whoever entered before the close may not have committed
-/// yet, and what is published must not change.
+/// Whoever entered before the close may not have committed yet, and what is published must not change. So between the
+/// close and the draw it is read after the sale's lock was had once.
 pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, StoreError> {
     let now = order_steps::time(pool).await?;
-    let draw = in_time(pool, async |session| published(session, voucher, now).await).await?;
-    if draw.as_ref().is_none_or(|draw| draw.entries.is_none() || draw.seed.is_some()) {
-        return Ok(draw);
+    let is_drawn_next = sqlx::query_scalar(
+        "select draw_time <= $2 and drawn_at is null from vouchers where id = $1 and draw_time is not null",
+    )
+    .bind(voucher.get())
+    .bind(now);
+    match in_time(pool, async |session| is_drawn_next.fetch_optional(session).await).await? {
+        None => return Ok(None),
+        Some(false) => {}
+        Some(true) => {
+            step_with(GIVES_WAY, pool, async |session| lock_sale(session, voucher).await).await?
+        }
     }
-    transaction_within(SERVED_WITHIN, pool, async |session| {
-        lock_sale(session, voucher).await?;
-        published(session, voucher, now).await
-    })
-    .await
-}
-
-async fn published(
-    session: &mut DatabaseSession,
-    voucher: VoucherId,
-    now: DateTime<Utc>,
-) -> sqlx::Result<Option<Draw>> {
-    let query = sqlx::query_as(
+    let published = sqlx::query_as(
         "select v.id as voucher_id, draw_time, encode(sha256(convert_to(draw_seed, 'UTF8')), 'hex') as seed_hash,
                 draw_beacon as beacon, draw_beacon_number as number, drawn_at,
                 case when drawn_at is not null then draw_seed end as seed,
@@ -159,9 +156,13 @@ async fn published(
            from entries e where e.voucher_id = $1 and $2 >= v.draw_time and e.entered_at < v.draw_time
              and not (e.status = 3 and e.ended_at < v.draw_time)
          ) entered on true
-         where v.id = $1 and draw_time is not null",
-    );
-    query.bind(voucher.get()).bind(now).fetch_optional(session).await
+         where v.id = $1",
+    )
+    .bind(voucher.get())
+    .bind(now);
+    snapshot_within(SERVED_WITHIN, pool, async |session| published.fetch_one(session).await)
+        .await
+        .map(Some)
 }
 
 row! { Line: entered, in_line, offered, closed, number, drawn_at }
@@ -183,27 +184,46 @@ pub async fn line(pool: &PgPool, voucher: VoucherId) -> Result<Option<Line>, Sto
     in_time(pool, async |session| query.fetch_optional(session).await).await
 }
 
-/// Keeps the public number that goes into the draw of `voucher`: once, after the close of its entries. Returns whether
-/// it is the number that the draw has.
+/// What became of a public number for a draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// The draw has this number.
+    Kept,
+    /// The entries are not closed yet.
+    TooEarly,
+    /// The draw has another number, or takes none.
+    NotTaken,
+    /// The voucher has no draw, or there is none.
+    NoDraw,
+}
+
+/// Keeps the public number that goes into the draw of `voucher`: once, after the close of its entries.
 pub async fn tell_number(
     pool: &PgPool,
     voucher: VoucherId,
     number: &str,
-) -> Result<bool, StoreError> {
+) -> Result<Told, StoreError> {
     let now = order_steps::time(pool).await?;
-    let query = sqlx::query_scalar(
+    let query = sqlx::query_as(
         "with told as (
-           update vouchers set draw_beacon_number = $2
+           update vouchers set draw_beacon_number = $2, changed_at = $3
            where id = $1 and draw_beacon <> '' and draw_beacon_number is null and draw_time <= $3
-           returning true
+           returning id
          )
-         select exists (select from told)
-             or exists (select from vouchers where id = $1 and draw_beacon_number = $2)",
+         select draw_time <= $3, coalesce(draw_beacon_number = $2, exists (select from told))
+         from vouchers where id = $1 and draw_time is not null",
     )
     .bind(voucher.get())
     .bind(number)
     .bind(now);
-    in_time(pool, async |session| query.fetch_one(session).await).await
+    let told: Option<(bool, bool)> =
+        in_time(pool, async |session| query.fetch_optional(session).await).await?;
+    Ok(match told {
+        Some((_, true)) => Told::Kept,
+        Some((true, false)) => Told::NotTaken,
+        Some((false, false)) => Told::TooEarly,
+        None => Told::NoDraw,
+    })
 }
 
 /// A voucher whose draw is due at `now`, or of which there is something for those in line; none of `except`. And how many

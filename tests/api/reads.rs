@@ -5,8 +5,8 @@ use crate::worlds::*;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use seckill::http::router;
 use seckill::http::server::{self, ServerLimits};
+use seckill::http::{App, router};
 use seckill::model::VoucherId;
 use seckill::purchase::sales::Sales;
 use seckill::store::{DatabaseClock, StoreError};
@@ -16,6 +16,17 @@ use sqlx::{Connection, PgConnection};
 use testkit::shop::api_client::Api;
 use testkit::shop::world::World;
 use testkit::wait::eventually;
+
+/// A server whose permits the test holds.
+async fn api_of_app() -> (Api, App) {
+    let world = World::new().await;
+    let app = world.app().await;
+    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let limits = ServerLimits::of(100);
+    tokio::spawn(server::serve(listener, router(app.clone()), limits, std::future::pending()));
+    (Api::at(world, address), app)
+}
 
 /// Every connection of the readers is taken, and a buyer buys.
 #[tokio::test]
@@ -38,14 +49,7 @@ async fn purchases_have_connections_of_their_own() {
 /// Beyond the limit of reads a reader is refused at once; a buyer buys.
 #[tokio::test]
 async fn one_read_too_many_is_refused() {
-    let world = World::new().await;
-    let app = world.app().await;
-    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let serving =
-        server::serve(listener, router(app.clone()), ServerLimits::of(100), std::future::pending());
-    tokio::spawn(serving);
-    let api = Api::at(world, address);
+    let (api, app) = api_of_app().await;
     api.world.users(1).await;
     let voucher = api.world.voucher(1).await.id;
     let reads = &app.memory().reads;
@@ -65,14 +69,7 @@ async fn one_read_too_many_is_refused() {
 /// Who is known as an administrator has other permits than buyers, and neither takes those of the other.
 #[tokio::test]
 async fn administrators_and_buyers_take_no_permits_of_each_other() {
-    let world = World::new().await;
-    let app = world.app().await;
-    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let serving =
-        server::serve(listener, router(app.clone()), ServerLimits::of(100), std::future::pending());
-    tokio::spawn(serving);
-    let api = Api::at(world, address);
+    let (api, app) = api_of_app().await;
     api.world.users(1).await;
     api.world.admin_token(2).await;
     api.get_as(2, "/api/nodes").await.is(200);
@@ -92,13 +89,7 @@ async fn administrators_and_buyers_take_no_permits_of_each_other() {
 /// Logins and login codes have permits of their own: those that are held cost nobody else anything.
 #[tokio::test]
 async fn one_login_too_many_is_refused_and_takes_nothing_from_others() {
-    let world = World::new().await;
-    let app = world.app().await;
-    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let limits = ServerLimits::of(100);
-    tokio::spawn(server::serve(listener, router(app.clone()), limits, std::future::pending()));
-    let api = Api::at(world, address);
+    let (api, app) = api_of_app().await;
     api.world.users(1).await;
     let asking = json!({ "phone": "13800138000" });
     let logging_in = json!({ "phone": "13800138000", "code": "000000" });
@@ -117,6 +108,25 @@ async fn one_login_too_many_is_refused_and_takes_nothing_from_others() {
         drop((held, last));
         api.post(path, body).await.is(status);
     }
+}
+
+/// Buyers who enter have permits of their own: those that are held cost nobody else anything.
+#[tokio::test]
+async fn one_entry_too_many_is_refused_and_takes_nothing_from_others() {
+    let (api, app) = api_of_app().await;
+    api.world.users(2).await;
+    let path = format!("/api/vouchers/{}/entries", api.world.voucher_with_line(0).await.id);
+    let enter =
+        async |user| api.send(api.request("POST", &path).bearer_auth(api.world.token(user))).await;
+    let entering = &app.memory().entering;
+    let all_but_one = entering.available_permits() as u32 - 1;
+    let held = entering.acquire_many(all_but_one).await.unwrap();
+    enter(1).await.is(201);
+    let last = entering.acquire().await.unwrap();
+    enter(2).await.problem(503, "unavailable");
+    api.get_as(1, &path).await.is(200);
+    drop((held, last));
+    enter(2).await.is(201);
 }
 
 /// Nobody can read the tables, and yet all read the list and a voucher: from memory.
