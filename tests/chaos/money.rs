@@ -2,6 +2,7 @@
 //! refunds and redeems, and a payment gateway of the test's own repeats, delays and reorders what it says.
 //! In the end its books and the shop's say the same.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use tokio::task::JoinSet;
 use super::gateway::{Gateway, SECRET, chance};
 use super::lines;
 use crate::faults::sale::{Sale, USERS, put_on_sale};
-use testkit::wait::eventually;
+use testkit::wait::eventually_or_tell;
 
 pub(super) const PRICE: i64 = 8_000;
 /// Few, so that the sale sells out and what comes back is sold again.
@@ -88,19 +89,22 @@ impl Money {
         while let Some(person) = self.people.join_next().await {
             person.unwrap();
         }
-        eventually(
+        let seen = Cell::new((0, 0));
+        eventually_or_tell(
             "no order waits for time, no refund for the gateway, no word of it for a node",
             async || {
                 let left: i64 = sqlx::query_scalar(
-                "select (select count(*) from orders where voucher_id = any ($1) and status in (1, 5))
-                      + (select count(*) from refunds where voucher_id = any ($1) and status = 1)",
-            )
-            .bind(self.vouchers())
-            .fetch_one(&sale.pool)
-            .await
-            .unwrap();
-                left == 0 && self.gateway.books().untold == 0
+                    "select (select count(*) from orders where voucher_id = any ($1) and status in (1, 5))
+                          + (select count(*) from refunds where voucher_id = any ($1) and status = 1)",
+                )
+                .bind(self.vouchers())
+                .fetch_one(&sale.pool)
+                .await
+                .unwrap();
+                seen.set((left, self.gateway.books().untold));
+                seen.get() == (0, 0)
             },
+            || format!("(left, untold): {:?}", seen.get()),
         )
         .await;
         self.judge(sale).await
