@@ -128,8 +128,8 @@ row! { Draw: voucher_id, draw_time, seed_hash, beacon, number, entries, entries_
 
 /// What is published of the draw of `voucher` now; `None`: it has none.
 ///
-/// Whoever entered before the close may not have committed yet, and what is published must not change. So between the
-/// close and the draw it is read after the sale's lock was had once.
+/// An entry from before the close may not be committed yet, and what is published must not change. So between the close
+/// and the draw it is read after the sale's lock was had once.
 pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, StoreError> {
     let now = order_steps::time(pool).await?;
     let is_drawn_next = sqlx::query_scalar(

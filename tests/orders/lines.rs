@@ -115,7 +115,7 @@ impl Shop {
         self.world().set_time(self.world().clock.now() + time).await;
     }
 
-    async fn sql(&self, statement: &str) {
+    pub async fn sql(&self, statement: &str) {
         let mut connection = PgConnection::connect(&self.world().database_url).await.unwrap();
         let statement = statement.replace("$1", &self.voucher.id.to_string());
         sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await.unwrap();
