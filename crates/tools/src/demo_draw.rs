@@ -37,6 +37,8 @@ pub const BOUND: f64 = 10.83;
 /// The fewest with a voucher, and without: of fewer than five in the fast tenth a chi-square says nothing.
 const LEAST: u32 = 50;
 
+/// What buyers hear who come between the close and the draw.
+const DRAW_CLOSED: &str = "draw_closed";
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 const AT_ONCE: usize = 64;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -79,7 +81,7 @@ fn crowd(sale: &DemoSale<'_>, seed: u64) -> Vec<Buyer> {
 /// Buyers who are as fast as each other, and who of them got a voucher.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Served {
-    /// All of them.
+    /// Those of them whose entries were drawn.
     pub buyers: usize,
     /// By coming first.
     pub first_come: usize,
@@ -97,6 +99,8 @@ pub struct DrawFigures {
     pub voucher_id: VoucherId,
     /// Entries that were published, and whose order was recomputed.
     pub entries: usize,
+    /// Buyers who came after the close, on a machine that is busy with something else.
+    pub late: usize,
     /// From the close of the entries until they were drawn.
     pub drawn_after_ms: Option<i64>,
     pub fast: Served,
@@ -107,13 +111,12 @@ pub struct DrawFigures {
     pub bound: f64,
 }
 
-/// The fast buyers and the others, of whom these got a voucher.
-fn groups(users: usize, first_come: &[usize], drawn: &[usize]) -> [Served; 2] {
+/// The fast buyers and the others, of those who entered: who of them got a voucher.
+fn groups(entered: &[usize], first_come: &[usize], drawn: &[usize]) -> [Served; 2] {
     [true, false].map(|fast| {
         let count = |places: &[usize]| places.iter().filter(|it| is_fast(it) == fast).count();
-        let all = users.div_ceil(FAST_ONE_IN);
-        let buyers = if fast { all } else { users - all };
-        let expected = drawn.len() as f64 * buyers as f64 / users as f64;
+        let buyers = count(entered);
+        let expected = (drawn.len() * buyers) as f64 / entered.len().max(1) as f64;
         Served { buyers, first_come: count(first_come), drawn: count(drawn), expected }
     })
 }
@@ -180,22 +183,27 @@ async fn judge(
     let acknowledged = |told: &Told| -> Vec<usize> {
         told.acknowledged_ids().into_iter().filter_map(|(user, _)| place_of(user)).collect()
     };
-    let owners = owners(database, sale.voucher.id).await?;
+    let entries = entries(database, sale.voucher.id).await?;
+    let owners: HashMap<Uuid, i64> = entries.iter().map(|(id, user, _)| (*id, *user)).collect();
     let owner = |entry: &Uuid| owners.get(entry).copied().and_then(place_of);
-    let mut drawn: Vec<usize> = order.iter().filter_map(owner).collect();
-    let entries = drawn.len();
-    let known: HashSet<usize> = drawn.iter().copied().collect();
+    let drawn_from: Vec<usize> = order.iter().filter_map(owner).collect();
+    // They stand in line behind those who were drawn.
+    let late: Vec<usize> =
+        entries.iter().filter(|it| it.2).filter_map(|it| place_of(it.1)).collect();
+    let known: HashSet<usize> = drawn_from.iter().chain(&late).copied().collect();
     let missing = acknowledged(entered).iter().filter(|place| !known.contains(*place)).count();
     if missing > 0 {
         objections.push(format!("{missing} entries that were acknowledged were not drawn"));
     }
-    drawn.truncate(sale.voucher.initial_stock.unsigned_abs() as usize);
-    let told = told(node, sale, &drawn, entered).await;
+    let stock = sale.voucher.initial_stock.unsigned_abs() as usize;
+    let drawn = &drawn_from[..stock.min(drawn_from.len())];
+    let told = told(node, sale, drawn, entered).await;
     let drawn_after = draw.and_then(|draw| Some(draw.drawn_at? - draw.draw_time));
-    let [fast, slow] = groups(users, &acknowledged(first_come), &drawn);
+    let [fast, slow] = groups(&drawn_from, &acknowledged(first_come), drawn);
     let figures = DrawFigures {
         voucher_id: sale.voucher.id,
-        entries,
+        entries: drawn_from.len(),
+        late: late.len() + entered.count(DRAW_CLOSED) as usize,
         drawn_after_ms: drawn_after.map(|after| after.num_milliseconds()),
         fast,
         slow,
@@ -243,15 +251,18 @@ async fn published(node: SocketAddr, voucher: VoucherId, until: Instant) -> Opti
     }
 }
 
-/// The user of each entry.
-async fn owners(database: &Database, voucher: VoucherId) -> Result<HashMap<Uuid, i64>, StoreError> {
-    let query = sqlx::query_as("select id, user_id from entries where voucher_id = $1");
+/// Each entry, its user, and whether it came after the close.
+async fn entries(
+    database: &Database,
+    voucher: VoucherId,
+) -> Result<Vec<(Uuid, i64, bool)>, StoreError> {
+    let query = sqlx::query_as(
+        "select e.id, e.user_id, e.entered_at >= v.draw_time
+         from entries e join vouchers v on v.id = e.voucher_id where e.voucher_id = $1",
+    );
     let query = query.bind(voucher.get());
-    let read = snapshot_within(ANSWER_WITHIN, database.pool(), async |session| {
-        query.fetch_all(session).await
-    });
-    let owners: Vec<(Uuid, i64)> = read.await?;
-    Ok(owners.into_iter().collect())
+    snapshot_within(ANSWER_WITHIN, database.pool(), async |session| query.fetch_all(session).await)
+        .await
 }
 
 /// What those are told who were drawn first, and what came of the entries that were not taken.
@@ -275,7 +286,8 @@ async fn told(node: SocketAddr, sale: &DemoSale<'_>, drawn: &[usize], entered: &
         }
         *told.outcomes.entry(outcome.to_owned()).or_default() += 1;
     }
-    for (code, count) in entered.outcomes.iter().filter(|(code, _)| *code != ORDERED) {
+    let is_told = |code: &str| ![ORDERED, DRAW_CLOSED].contains(&code);
+    for (code, count) in entered.outcomes.iter().filter(|(code, _)| is_told(code)) {
         *told.outcomes.entry(code.clone()).or_default() += count;
     }
     told
@@ -310,7 +322,8 @@ mod tests {
 
     #[test]
     fn every_tenth_buyer_is_fast_and_counted_with_those() {
-        let [fast, slow] = groups(101, &[0, 10, 20, 1], &[3, 100]);
+        let all: Vec<usize> = (0..101).collect();
+        let [fast, slow] = groups(&all, &[0, 10, 20, 1], &[3, 100]);
         let Served { buyers, first_come, drawn, .. } = fast;
         assert_eq!((buyers, first_come, drawn), (11, 3, 1));
         let Served { buyers, first_come, drawn, expected } = slow;

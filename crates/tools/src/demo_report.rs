@@ -135,12 +135,16 @@ fn print_draw(draw: &DrawFigures) {
 
 /// How many of each group got a voucher, in words.
 pub fn sentence_of_draw(draw: &DrawFigures) -> String {
-    let DrawFigures { fast, slow, entries, chi_square, bound, .. } = draw;
+    let DrawFigures { fast, slow, entries, late, chi_square, bound, .. } = draw;
+    let late = match late {
+        0 => String::new(),
+        late => format!(" ({late} buyers came after the close)"),
+    };
     let after =
         draw.drawn_after_ms.map_or_else(String::new, |ms| format!(" {ms} ms after the close"));
     format!(
         "Draw: the fast tenth got {} of {} vouchers by coming first, and {} of {} by the draw, where equal chances give \
-         {:.1}; {entries} entries drawn{after}, in the order that the published seed says. Chi-square {chi_square:.2}, one \
+         {:.1}; {entries} entries drawn{after}{late}, in the order that the published seed says. Chi-square {chi_square:.2}, one \
          degree of freedom: chance alone is above {bound} once in 1,000 draws.",
         fast.first_come,
         fast.first_come + slow.first_come,

@@ -20,10 +20,11 @@ async fn coming_first_serves_the_fast_and_a_draw_serves_everybody_alike() {
     }
     assert!(said.contains("Draw: the fast tenth got "), "{said}");
     let of = |group: &str, what: &str| number(&draw[group], what);
-    assert_eq!((of("fast", "buyers"), of("slow", "buyers")), (60, 540));
+    assert_eq!(of("fast", "buyers") + of("slow", "buyers"), number(draw, "entries"));
     assert_eq!(of("fast", "drawn") + of("slow", "drawn"), 100);
     assert_eq!(of("fast", "first_come") + of("slow", "first_come"), 100);
-    assert_eq!(number(draw, "entries"), 600);
+    // On a machine that is busy with something else some come after the close.
+    assert_eq!(number(draw, "entries") + number(draw, "late"), 600);
     assert!(number(draw, "drawn_after_ms") >= 0, "{draw}");
     // All of them come 49 ms before the first of the others: half is far less than they get where nothing else runs.
     assert!(of("fast", "first_come") >= 30, "{draw}");

@@ -13,7 +13,7 @@ use testkit::wait::eventually;
 /// Too large to end soon, with the lab's server beside it: two nodes, the lab, the crowd, the supervisor and both
 /// servers at least.
 const DEMO: &str = "demo --stock 20000 --users 20000 --against r01";
-const WATCHED: &str = "demo --stock 50 --users 300 --attempts 2 --listen 127.0.0.1:0";
+const WATCHED: &str = "demo --stock 20000 --users 20000 --listen 127.0.0.1:0";
 const CEILING: &str = "ceiling --only refusals --rounds 100 --duration 1s";
 
 /// A command, a line that it has said in the middle, a program below it, how many there are, and how it ends.
