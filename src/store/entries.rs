@@ -15,8 +15,11 @@ use crate::model::{Draw, Entry, EntryStatus, Line, OrderId, UserId, VoucherId};
 
 row! { Entry: id, status, entered_at, ahead, offered_in_the_last_hour, order_id }
 
-/// How long a draw may take, or to read what is published of it, or the offers of one step: also where a million entered.
-const SERVED_WITHIN: Duration = Duration::from_secs(60);
+/// How long a draw may take, or the offers of one step. One that took longer would be begun again for ever: a million
+/// entries took two minutes on a busy machine.
+const SERVED_WITHIN: Duration = Duration::from_secs(600);
+/// How long it may take to read what is published of a draw.
+const READ_WITHIN: Duration = Duration::from_secs(60);
 
 /// What a buyer wants: the id of a new entry, or to be taken out.
 #[derive(Debug, Clone, Copy)]
@@ -160,7 +163,7 @@ pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, Sto
     )
     .bind(voucher.get())
     .bind(now);
-    snapshot_within(SERVED_WITHIN, pool, async |session| published.fetch_one(session).await)
+    snapshot_within(READ_WITHIN, pool, async |session| published.fetch_one(session).await)
         .await
         .map(Some)
 }
