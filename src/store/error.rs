@@ -180,6 +180,13 @@ impl StoreError {
         is_stale_plan(answer.as_ref())
     }
 
+    /// Whether a live server refused this request alone: it serves the next one, in the same session. To make a new one for
+    /// each purchase that waited in vain, or for each read of a voucher whose worker is away, would take the processors
+    /// from the others.
+    pub(super) fn is_about_this_request(&self) -> bool {
+        (self.is_turned_away() && !self.is_stale_plan()) || self.is_about_one_worker()
+    }
+
     /// Whether a live coordinator of Citus says that one of its workers is away. A server that itself goes
     /// away ends the session with `FATAL`, or with `SHUT_DOWN`.
     pub fn is_about_one_worker(&self) -> bool {

@@ -211,8 +211,8 @@ impl Database {
         &self.purchases
     }
 
-    /// Runs `work` of a purchase, whole statements, on a connection of its own. When `work` fails or is
-    /// dropped half-way, the connection is closed: its state is unknown.
+    /// Runs `work` of a purchase, whole statements, on a connection of its own. When `work` is dropped half-way, the
+    /// connection is closed, and so it is after an answer that leaves its state unknown.
     ///
     /// # Errors
     /// `Unavailable` without a connection; what `work` returns.

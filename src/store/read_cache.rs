@@ -19,7 +19,7 @@ type Kept<V> = (V, Instant);
 pub struct ReadCache<K, V> {
     service: Service,
     kept: Arc<Cache<K, Kept<V>>>,
-    reads: Batcher<K, V, StoreError>,
+    reads: Batcher<K, Result<V, StoreError>, StoreError>,
 }
 
 impl<K, V> ReadCache<K, V>
@@ -44,19 +44,23 @@ where
             let (cache, read) = (Arc::clone(&cache), read.clone());
             async move {
                 // One read for all requests with the same key, however long it takes.
-                let mut values: HashMap<K, V> = HashMap::new();
+                let mut values: HashMap<K, Result<V, StoreError>> = HashMap::new();
                 for key in &keys {
                     if values.contains_key(key) {
                         continue;
                     }
                     let asked_at = Instant::now();
                     let value = match fresh(&cache, key) {
-                        Some(value) => value,
-                        None => {
-                            let value = read(key.clone()).await?;
-                            cache.insert(key.clone(), (value.clone(), asked_at));
-                            value
-                        }
+                        Some(value) => Ok(value),
+                        None => match read(key.clone()).await {
+                            Ok(value) => {
+                                cache.insert(key.clone(), (value.clone(), asked_at));
+                                Ok(value)
+                            }
+                            // What is held, or on a worker that is away, is missing to those who asked for it.
+                            Err(error) if error.is_about_this_request() => Err(error),
+                            Err(error) => return Err(error),
+                        },
                     };
                     values.insert(key.clone(), value);
                 }
@@ -71,8 +75,9 @@ where
         if let Some(value) = fresh(&self.kept, &key) {
             return Ok(value);
         }
-        let read = self.reads.submit(key).await;
-        read.map_err(|error| StoreError::from_batch(self.service, error).into_read_error())
+        let from_batch = |error| Err(StoreError::from_batch(self.service, error));
+        let read = self.reads.submit(key).await.unwrap_or_else(from_batch);
+        read.map_err(StoreError::into_read_error)
     }
 }
 

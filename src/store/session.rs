@@ -20,7 +20,8 @@ use sqlx::{AssertSqlSafe, Connection, Either, Execute, Executor, SqlStr};
 
 use super::{StoreError, pooler, stale_sessions};
 
-/// A connection of a pool. It is closed when this is dropped before the work is done: its state is unknown.
+/// A connection of a pool. It is closed when this is dropped before the work is done, or after an answer that says more than
+/// that this request is refused: its state is unknown.
 #[derive(Debug)]
 pub struct DatabaseSession {
     connection: Option<PoolConnection<Postgres>>,
@@ -37,13 +38,13 @@ impl DatabaseSession {
 
     /// Does `work`, as [`DatabaseSession::work`] does. Where the answer says that the session is of no more use, those
     /// that are as old may be no better.
-    pub(super) async fn run<T, E: Into<StoreError> + From<sqlx::Error>>(
+    pub(super) async fn run<T, E: Into<StoreError>>(
         self,
         begin: Option<String>,
         work: impl AsyncFnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, StoreError> {
         let address = Arc::clone(&self.address);
-        let done = self.work(begin, work).await.map_err(Into::into);
+        let done = self.work(begin, work).await;
         if let Err(error) = &done {
             stale_sessions::learn(error, &address);
         }
@@ -52,19 +53,21 @@ impl DatabaseSession {
 
     /// Does `work`, as one transaction if `begin` or a pooler asks for it, and gives the connection back.
     /// `Ok` from `work` commits. A statement that failed has taken the whole transaction back.
-    async fn work<T, E: From<sqlx::Error>>(
+    async fn work<T, E: Into<StoreError>>(
         mut self,
         begin: Option<String>,
         work: impl AsyncFnOnce(&mut Self) -> Result<T, E>,
-    ) -> Result<T, E> {
+    ) -> Result<T, StoreError> {
         let begin = begin.or_else(|| self.is_pooled.then(|| pooler::begin("read committed", "")));
         let Some(begin) = begin else {
-            let answer = work(&mut self).await?;
-            drop(self.connection.take());
-            return Ok(answer);
+            let answer = work(&mut self).await.map_err(Into::into);
+            if answer.as_ref().err().is_none_or(StoreError::is_about_this_request) {
+                drop(self.connection.take());
+            }
+            return answer;
         };
         sqlx::raw_sql(AssertSqlSafe(begin)).execute(&mut self).await?;
-        let answer = work(&mut self).await?;
+        let answer = work(&mut self).await.map_err(Into::into)?;
         sqlx::raw_sql("commit").execute(&mut self).await?;
         drop(self.connection.take());
         Ok(answer)

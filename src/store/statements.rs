@@ -120,7 +120,7 @@ pub(super) async fn acquire(pool: &PgPool) -> Result<DatabaseSession, StoreError
     }
 }
 
-pub(super) async fn bounded<T, E: Into<StoreError> + From<sqlx::Error>>(
+pub(super) async fn bounded<T, E: Into<StoreError>>(
     limit: Duration,
     pool: &PgPool,
     begin: Option<String>,

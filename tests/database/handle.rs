@@ -3,11 +3,11 @@
 use private_stores::Servers;
 use seckill::model::{Clock, SystemClock};
 use seckill::purchase::{PurchasesOptions, Strategy};
-use seckill::store::{Database, StoreError};
+use seckill::store::{Database, DatabaseSession, StoreError};
 use sqlx::{Connection, Executor, PgConnection};
 
 use testkit::shop::world::{World, user};
-use testkit::wait::must;
+use testkit::wait::{eventually, must};
 
 /// A world whose PostgreSQL writes its log to disk when somebody waits for that, and hardly
 /// otherwise; by default nobody waits. It has ten users.
@@ -89,6 +89,47 @@ async fn a_connection_on_which_work_was_broken_off_is_closed_and_the_next_one_wo
     });
     assert!(matches!(failed.await, Err(StoreError::Defect { .. })));
     assert!(first > 0);
+    world.database.close().await;
+}
+
+/// To make a session anew costs a busy server more than what was asked of it, and on Citus much more.
+#[tokio::test]
+async fn a_session_serves_on_after_an_answer_that_leaves_it_as_it_was_and_is_closed_after_any_other()
+ {
+    let world = World::new().await;
+    let pid = async |session: &mut DatabaseSession| {
+        sqlx::query_scalar::<_, i32>("select pg_backend_pid()").fetch_one(session).await
+    };
+    for (code, message, serves_on) in [
+        ("55P03", "another session holds the row", true),
+        ("57014", "the statement took too long", true),
+        ("XX000", "failure on connection marked as essential: a:1", true),
+        ("XX000", "postmaster was shut down, exiting", false),
+        ("XX000", "cache lookup failed for function 1", false),
+        ("25006", "the session takes no writes", false),
+        ("22003", "a defect", false),
+    ] {
+        let words =
+            format!("do $$ begin raise exception '{message}' using errcode = '{code}'; end $$");
+        let mut refused = 0;
+        let answer = world.database.run(async |session| {
+            refused = pid(session).await?;
+            Ok(sqlx::raw_sql(sqlx::AssertSqlSafe(words)).execute(session).await?)
+        });
+        assert!(answer.await.is_err(), "{message}");
+        // The pool gives its sessions out in turn.
+        eventually(message, async || {
+            if serves_on {
+                world.database.run(async |session| Ok(pid(session).await?)).await.unwrap()
+                    == refused
+            } else {
+                let lives = "select exists (select from pg_stat_activity where pid = $1)";
+                let lives = sqlx::query_scalar::<_, bool>(lives).bind(refused);
+                !lives.fetch_one(world.database.pool()).await.unwrap()
+            }
+        })
+        .await;
+    }
     world.database.close().await;
 }
 

@@ -127,6 +127,7 @@ impl Crowd {
         for answer in self.answers.lock().unwrap().iter().filter(|answer| answer.sent >= since) {
             let what = match &answer.what {
                 What::Ordered(_) => "ordered".to_owned(),
+                What::AlreadyBought(_) => "already bought".to_owned(),
                 other => format!("{other:?}"),
             };
             let (count, longest) = told.entry(what).or_insert((0, Duration::ZERO));

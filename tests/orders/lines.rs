@@ -403,6 +403,35 @@ async fn what_is_published_of_a_draw_waits_for_entries_that_came_before_the_clos
     shop.enter(2).await.problem(409, "draw_closed");
 }
 
+/// One draw after the other is read. A sale whose row is held costs those who read its draw, and nobody else.
+#[tokio::test]
+async fn a_draw_whose_sale_is_held_keeps_nobody_from_reading_another_draw() {
+    let shop = Shop::with_draw(1, 0, "", 1).await;
+    let now = shop.world().clock.now();
+    let draw = NewDraw { time: now + TimeDelta::hours(2), beacon: String::new() };
+    let free = NewVoucher::free("100 for 80", 1, now, now + TimeDelta::days(1));
+    let other = shop.world().new_voucher(&NewVoucher { draw: Some(draw), ..free }).await.id;
+    let held = shop.voucher.id;
+    let rows = format!("select from seckill_vouchers where voucher_id = {held} for update");
+    let holder = shop.world().begin(&rows).await;
+    shop.after(TimeDelta::hours(1)).await;
+    let read = async |voucher| shop.api.get(&format!("/api/vouchers/{voucher}/draw")).await;
+    let behind = async || {
+        shop.world().until_one_waits().await;
+        tokio::join!(read(held), read(other))
+    };
+    let mut answers = Vec::new();
+    // A busy machine may be late with all of them.
+    for _ in 0..3 {
+        let (first, (second, other)) = tokio::join!(read(held), behind());
+        first.problem(503, "unavailable");
+        second.problem(503, "unavailable");
+        answers.push(other.status);
+    }
+    assert!(answers.contains(&200), "{answers:?}");
+    holder.close().await.unwrap();
+}
+
 /// A session that dies in the middle of a draw leaves nothing behind, and the next one draws the same.
 #[tokio::test]
 async fn a_draw_that_is_broken_off_begins_again_with_the_same_result() {

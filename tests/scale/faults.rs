@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use seckill::model::{Clock, SystemClock};
 use seckill::purchase::{Strategy, audit};
 use seckill::store::{Database, StoreError, users};
+use tokio::sync::{Mutex, MutexGuard};
 
 use super::citus::{Citus, is_installed};
 use crate::faults::crowd::{Answer, Crowd, What, in_progress, only};
@@ -16,6 +17,9 @@ use testkit::wait::eventually;
 
 const ORDERS: usize = 50;
 
+/// One stage at a time: each is two crowds at five servers, and two of them leave one another no processor.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
 /// A sale on each of two workers, each with a crowd of its own, on two nodes.
 struct Stage {
     cluster: Citus,
@@ -23,10 +27,12 @@ struct Stage {
     sales: [Sale; 2],
     crowds: [Crowd; 2],
     _nodes: [Node; 2],
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Stage {
     async fn new() -> Self {
+        let alone = ALONE.lock().await;
         let redis = Cluster::start(3).await;
         let cluster = Citus::distributed(2).await;
         let url = cluster.coordinator.url();
@@ -40,7 +46,7 @@ impl Stage {
         let nodes = [sales[0].node().await, sales[0].node().await];
         let addresses = [nodes[0].address, nodes[1].address];
         let crowds = [Crowd::start(&sales[0], &addresses), Crowd::start(&sales[1], &addresses)];
-        let stage = Self { cluster, redis, sales, crowds, _nodes: nodes };
+        let stage = Self { cluster, redis, sales, crowds, _nodes: nodes, _alone: alone };
         stage.both_sell().await;
         stage
     }
