@@ -18,9 +18,9 @@ row! { Entry: id, status, entered_at, ahead, offered_in_the_last_hour, order_id 
 /// How long a draw may take, or the offers of one step. One that took longer would be begun again for ever: a million
 /// entries took two minutes on a busy machine.
 const SERVED_WITHIN: Duration = Duration::from_secs(600);
-/// How long it may take to read what is published of a draw. Readers of other draws wait behind it. A million entries took
+/// How long it may take to read what is published of a draw. Readers of other draws wait for as long. A million entries took
 /// five seconds on a busy machine.
-const READ_WITHIN: Duration = Duration::from_secs(10);
+const READ_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a buyer wants: the id of a new entry, or to be taken out.
 #[derive(Debug, Clone, Copy)]

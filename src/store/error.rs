@@ -180,9 +180,9 @@ impl StoreError {
         is_stale_plan(answer.as_ref())
     }
 
-    /// Whether a live server refused this request alone: it serves the next one, in the same session. To make a new one for
-    /// each purchase that waited in vain, or for each read of a voucher whose worker is away, would take the processors
-    /// from the others.
+    /// Whether a live server refused this request alone, and serves the next one in the same session. New sessions for each
+    /// purchase that waited in vain, or for each read of a voucher whose worker is away, would take the processors from
+    /// the other requests.
     pub(super) fn is_about_this_request(&self) -> bool {
         (self.is_turned_away() && !self.is_stale_plan()) || self.is_about_one_worker()
     }

@@ -211,8 +211,8 @@ impl Database {
         &self.purchases
     }
 
-    /// Runs `work` of a purchase, whole statements, on a connection of its own. When `work` is dropped half-way, the
-    /// connection is closed, and so it is after an answer that leaves its state unknown.
+    /// Runs `work` of a purchase, whole statements, on a connection of its own. The
+    /// connection is closed when `work` is dropped half-way, and after each failure that is not about this request alone.
     ///
     /// # Errors
     /// `Unavailable` without a connection; what `work` returns.
@@ -249,7 +249,7 @@ impl Database {
     /// Whether the server answers and takes writes, on a connection for purchases: readers cannot make it look away.
     pub async fn ping(&self) -> Result<(), StoreError> {
         let query = sqlx::query_scalar("select current_setting('transaction_read_only') = 'on'");
-        // A session keeps what it began with: one that takes no writes is closed, as after any failure.
+        // A session keeps what it began with: one that takes no writes is closed.
         let ask = async |session: &mut DatabaseSession| match query.fetch_one(session).await {
             Ok(true) => Err(StoreError::read_only()),
             answer => Ok(answer.map(|_| ())?),

@@ -42,30 +42,7 @@ where
         let limits = Limits::batches_of(64).waiting(waiting);
         let reads = Batcher::new(limits, move |keys: Vec<K>| {
             let (cache, read) = (Arc::clone(&cache), read.clone());
-            async move {
-                // One read for all requests with the same key, however long it takes.
-                let mut values: HashMap<K, Result<V, StoreError>> = HashMap::new();
-                for key in &keys {
-                    if values.contains_key(key) {
-                        continue;
-                    }
-                    let asked_at = Instant::now();
-                    let value = match fresh(&cache, key) {
-                        Some(value) => Ok(value),
-                        None => match read(key.clone()).await {
-                            Ok(value) => {
-                                cache.insert(key.clone(), (value.clone(), asked_at));
-                                Ok(value)
-                            }
-                            // What is held, or on a worker that is away, is missing to those who asked for it.
-                            Err(error) if error.is_about_this_request() => Err(error),
-                            Err(error) => return Err(error),
-                        },
-                    };
-                    values.insert(key.clone(), value);
-                }
-                Ok(keys.iter().filter_map(|key| values.get(key).cloned()).collect())
-            }
+            async move { Ok(read_each(&cache, &read, keys).await) }
         });
         Self { service, kept, reads }
     }
@@ -79,6 +56,47 @@ where
         let read = self.reads.submit(key).await.unwrap_or_else(from_batch);
         read.map_err(StoreError::into_read_error)
     }
+}
+
+/// The answers for `keys`, in their order, each read once, however long it takes.
+async fn read_each<K, V, R, F>(
+    cache: &Cache<K, Kept<V>>,
+    read: &R,
+    keys: Vec<K>,
+) -> Vec<Result<V, StoreError>>
+where
+    K: Hash + Eq + Clone,
+    V: Clone,
+    R: Fn(K) -> F,
+    F: Future<Output = Result<V, StoreError>>,
+{
+    let mut values: HashMap<K, Result<V, StoreError>> = HashMap::new();
+    let begun = Instant::now();
+    let mut broken_off = None;
+    for key in &keys {
+        if values.contains_key(key) {
+            continue;
+        }
+        let value = match (fresh(cache, key), &broken_off) {
+            (Some(value), _) => Ok(value),
+            (None, Some(error)) => Err(StoreError::skipped_after(error)),
+            (None, None) => {
+                let asked_at = Instant::now();
+                let value = read(key.clone()).await;
+                match &value {
+                    Ok(value) => cache.insert(key.clone(), (value.clone(), asked_at)),
+                    // What is held, or on a worker that is away, is missing to those who asked for it. But each takes its
+                    // time, in which the others wait.
+                    Err(error) if error.is_about_this_request() && begun.elapsed() <= FRESH_FOR => {
+                    }
+                    Err(error) => broken_off = Some(error.clone()),
+                }
+                value
+            }
+        };
+        values.insert(key.clone(), value);
+    }
+    keys.iter().filter_map(|key| values.get(key).cloned()).collect()
 }
 
 fn fresh<K: Hash + Eq, V: Clone>(cache: &Cache<K, Kept<V>>, key: &K) -> Option<V> {
@@ -124,5 +142,9 @@ mod tests {
             assert!(cache.get(13).await.is_err_and(|error| !error.outcome_unknown()));
         }
         assert_eq!(reads.load(Ordering::SeqCst), 4);
+        // Those who wait behind it are not asked for, and what was read before it is kept. The first is asked for by itself.
+        let batch = join_all([1, 2, 13, 3].map(|key| cache.get(key))).await;
+        assert_eq!(batch.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false, false]);
+        assert_eq!(reads.load(Ordering::SeqCst), 7);
     }
 }

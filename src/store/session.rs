@@ -18,10 +18,12 @@ use sqlx::postgres::{
 };
 use sqlx::{AssertSqlSafe, Connection, Either, Execute, Executor, SqlStr};
 
+use super::time_limits::ANSWER_WITHIN;
 use super::{StoreError, pooler, stale_sessions};
+use redis_link::timeout::within;
 
-/// A connection of a pool. It is closed when this is dropped before the work is done, or after an answer that says more than
-/// that this request is refused: its state is unknown.
+/// A connection of a pool. It is closed when this is dropped before the work is done: its state is unknown. And it is closed
+/// after each failure that is not about this request alone.
 #[derive(Debug)]
 pub struct DatabaseSession {
     connection: Option<PoolConnection<Postgres>>,
@@ -36,41 +38,56 @@ impl DatabaseSession {
         Self { connection: Some(connection), is_pooled, address }
     }
 
-    /// Does `work`, as [`DatabaseSession::work`] does. Where the answer says that the session is of no more use, those
-    /// that are as old may be no better.
-    pub(super) async fn run<T, E: Into<StoreError>>(
-        self,
-        begin: Option<String>,
-        work: impl AsyncFnOnce(&mut Self) -> Result<T, E>,
-    ) -> Result<T, StoreError> {
-        let address = Arc::clone(&self.address);
-        let done = self.work(begin, work).await;
-        if let Err(error) = &done {
-            stale_sessions::learn(error, &address);
-        }
-        done
-    }
-
     /// Does `work`, as one transaction if `begin` or a pooler asks for it, and gives the connection back.
-    /// `Ok` from `work` commits. A statement that failed has taken the whole transaction back.
-    async fn work<T, E: Into<StoreError>>(
+    /// `Ok` from `work` commits. A statement that failed has taken the whole transaction back. Where the answer says that
+    /// the session is of no more use, those that are as old may be no better.
+    pub(super) async fn run<T, E: Into<StoreError>>(
         mut self,
         begin: Option<String>,
         work: impl AsyncFnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, StoreError> {
         let begin = begin.or_else(|| self.is_pooled.then(|| pooler::begin("read committed", "")));
-        let Some(begin) = begin else {
-            let answer = work(&mut self).await.map_err(Into::into);
-            if answer.as_ref().err().is_none_or(StoreError::is_about_this_request) {
-                drop(self.connection.take());
+        let is_transaction = begin.is_some();
+        let done = self.work(begin, work).await;
+        match &done {
+            Ok(_) => drop(self.connection.take()),
+            Err(error) => {
+                stale_sessions::learn(error, &self.address);
+                if error.is_about_this_request() {
+                    self.give_back_after_refusal(is_transaction);
+                }
             }
-            return answer;
-        };
-        sqlx::raw_sql(AssertSqlSafe(begin)).execute(&mut self).await?;
-        let answer = work(&mut self).await.map_err(Into::into)?;
-        sqlx::raw_sql("commit").execute(&mut self).await?;
-        drop(self.connection.take());
+        }
+        done
+    }
+
+    async fn work<T, E: Into<StoreError>>(
+        &mut self,
+        begin: Option<String>,
+        work: impl AsyncFnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, StoreError> {
+        let Some(begin) = begin else { return work(self).await.map_err(Into::into) };
+        sqlx::raw_sql(AssertSqlSafe(begin)).execute(&mut *self).await?;
+        let answer = work(self).await.map_err(Into::into)?;
+        sqlx::raw_sql("commit").execute(self).await?;
         Ok(answer)
+    }
+
+    /// Gives the connection back once the server is done with what it refused. A server of Citus refuses before it has
+    /// told its workers, one of which may be silent: then the connection is closed.
+    fn give_back_after_refusal(&mut self, is_transaction: bool) {
+        let Some(mut connection) = self.connection.take() else { return };
+        tokio::spawn(async move {
+            let end = async {
+                if is_transaction {
+                    sqlx::raw_sql("rollback").execute(&mut *connection).await?;
+                }
+                connection.ping().await
+            };
+            if !matches!(within(ANSWER_WITHIN, end).await, Ok(Ok(()))) {
+                connection.close_on_drop();
+            }
+        });
     }
 
     /// Whether a server answers.

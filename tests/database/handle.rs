@@ -1,8 +1,11 @@
 //! The PostgreSQL handle: commits that wait for the disk, and connections that are of no use.
 
+use std::time::Duration;
+
 use private_stores::Servers;
 use seckill::model::{Clock, SystemClock};
 use seckill::purchase::{PurchasesOptions, Strategy};
+use seckill::store::statements::transaction_within;
 use seckill::store::{Database, DatabaseSession, StoreError};
 use sqlx::{Connection, Executor, PgConnection};
 
@@ -65,44 +68,37 @@ async fn an_order_is_on_disk_when_its_buyer_is_told() {
 #[tokio::test]
 async fn a_connection_on_which_work_was_broken_off_is_closed_and_the_next_one_works() {
     let world = World::new().await;
-    let pid = async |database: &Database| {
-        let pid = database.run(async |connection| {
-            Ok(sqlx::query_scalar::<_, i32>("select pg_backend_pid()")
-                .fetch_one(connection)
-                .await?)
-        });
-        pid.await.unwrap()
-    };
-    let first = pid(&world.database).await;
-    let broken_off = world.database.run(async |connection| {
-        sqlx::query("select pg_sleep(600)").execute(connection).await?;
+    let mut first = 0;
+    let broken_off = world.database.run(async |session| {
+        first = pid(session).await?;
+        sqlx::query("select pg_sleep(600)").execute(session).await?;
         Ok(())
     });
-    let broken_off = tokio::time::timeout(std::time::Duration::from_millis(100), broken_off).await;
+    let broken_off = tokio::time::timeout(Duration::from_millis(100), broken_off).await;
     assert!(broken_off.is_err());
     for _ in 0..20 {
-        assert!(pid(&world.database).await > 0);
+        let next = world.database.run(async |session| Ok(pid(session).await?)).await.unwrap();
+        assert_ne!(next, first);
     }
     let failed = world.database.run(async |connection| {
         sqlx::query("select nothing").execute(connection).await?;
         Ok(())
     });
     assert!(matches!(failed.await, Err(StoreError::Defect { .. })));
-    assert!(first > 0);
     world.database.close().await;
 }
 
 /// To make a session anew costs a busy server more than what was asked of it, and on Citus much more.
 #[tokio::test]
-async fn a_session_serves_on_after_an_answer_that_leaves_it_as_it_was_and_is_closed_after_any_other()
+async fn a_session_serves_on_after_the_refusal_of_one_request_and_is_closed_after_any_other_failure()
  {
     let world = World::new().await;
-    let pid = async |session: &mut DatabaseSession| {
-        sqlx::query_scalar::<_, i32>("select pg_backend_pid()").fetch_one(session).await
-    };
+    let pool = world.database.purchases();
     for (code, message, serves_on) in [
         ("55P03", "another session holds the row", true),
         ("57014", "the statement took too long", true),
+        ("40001", "another session was faster", true),
+        ("40P01", "two sessions wait for each other", true),
         ("XX000", "failure on connection marked as essential: a:1", true),
         ("XX000", "postmaster was shut down, exiting", false),
         ("XX000", "cache lookup failed for function 1", false),
@@ -111,26 +107,38 @@ async fn a_session_serves_on_after_an_answer_that_leaves_it_as_it_was_and_is_clo
     ] {
         let words =
             format!("do $$ begin raise exception '{message}' using errcode = '{code}'; end $$");
-        let mut refused = 0;
-        let answer = world.database.run(async |session| {
-            refused = pid(session).await?;
-            Ok(sqlx::raw_sql(sqlx::AssertSqlSafe(words)).execute(session).await?)
-        });
-        assert!(answer.await.is_err(), "{message}");
-        // The pool gives its sessions out in turn.
-        eventually(message, async || {
-            if serves_on {
-                world.database.run(async |session| Ok(pid(session).await?)).await.unwrap()
-                    == refused
+        for is_transaction in [false, true] {
+            let mut asked = 0;
+            let mut ask = async |session: &mut DatabaseSession| {
+                asked = pid(session).await?;
+                sqlx::raw_sql(sqlx::AssertSqlSafe(words.as_str())).execute(session).await?;
+                Ok(())
+            };
+            let answer = if is_transaction {
+                transaction_within(Duration::from_secs(10), pool, ask).await
             } else {
-                let lives = "select exists (select from pg_stat_activity where pid = $1)";
-                let lives = sqlx::query_scalar::<_, bool>(lives).bind(refused);
-                !lives.fetch_one(world.database.pool()).await.unwrap()
-            }
-        })
-        .await;
+                world.database.run(async |session| Ok(ask(session).await?)).await
+            };
+            assert!(answer.is_err(), "{message}");
+            // The pool gives its sessions out in turn.
+            eventually(message, async || {
+                if serves_on {
+                    let serves = world.database.run(async |session| Ok(pid(session).await?));
+                    serves.await.unwrap() == asked
+                } else {
+                    let lives = "select exists (select from pg_stat_activity where pid = $1)";
+                    let lives = sqlx::query_scalar::<_, bool>(lives).bind(asked);
+                    !lives.fetch_one(world.database.pool()).await.unwrap()
+                }
+            })
+            .await;
+        }
     }
     world.database.close().await;
+}
+
+async fn pid(session: &mut DatabaseSession) -> sqlx::Result<i32> {
+    sqlx::query_scalar("select pg_backend_pid()").fetch_one(session).await
 }
 
 #[tokio::test]
