@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 use crate::model::{OrderId, UserId, Voucher, VoucherId};
 use crate::store::orders::{self, FinishedSale};
 use crate::store::{Database, Service, StoreError};
-use group_commit::{BatchError, Batcher, Limits};
+use group_commit::{Batcher, Limits};
 
 /// Owners of one sale kept in memory, 16 bytes each. For a larger sale the database is asked.
 pub const MAX_OWNERS_OF_SALE: u64 = 250_000;
@@ -168,8 +168,7 @@ impl OrderOwners {
         user: UserId,
         voucher: VoucherId,
     ) -> Result<Option<OrderId>, StoreError> {
-        let found = self.lookups.submit((user, voucher)).await.map_err(read_error)?;
-        found.map_err(StoreError::into_read_error)
+        StoreError::of_read(Service::Postgres, self.lookups.submit((user, voucher)).await)
     }
 
     /// Whether memory knows the owners of `voucher`.
@@ -196,10 +195,6 @@ impl OrderOwners {
             }
         });
     }
-}
-
-fn read_error(error: BatchError<StoreError>) -> StoreError {
-    StoreError::from_batch(Service::Postgres, error).into_read_error()
 }
 
 /// The order that each buyer has of the voucher beside it, in the order of `buyers`. Where a worker of

@@ -157,9 +157,7 @@ impl Sales {
             Some(_) => &self.refreshes,
             None => &self.lookups,
         };
-        let from_batch = |error| Err(StoreError::from_batch(Service::Postgres, error));
-        let read = reads.submit(id).await.unwrap_or_else(from_batch);
-        read.map_err(StoreError::into_read_error)
+        StoreError::of_read(Service::Postgres, reads.submit(id).await)
     }
 }
 

@@ -131,6 +131,15 @@ impl StoreError {
         }
     }
 
+    /// What a request to `service` came to that only reads, and went by a [`Batcher`](group_commit::Batcher).
+    pub fn of_read<T>(
+        service: Service,
+        read: Result<Result<T, Self>, BatchError<Self>>,
+    ) -> Result<T, Self> {
+        let answer = read.unwrap_or_else(|error| Err(Self::from_batch(service, error)));
+        answer.map_err(Self::into_read_error)
+    }
+
     /// Whether the same request may succeed a little later.
     pub const fn retry_may_help(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Unknown { .. })

@@ -52,9 +52,7 @@ where
         if let Some(value) = fresh(&self.kept, &key) {
             return Ok(value);
         }
-        let from_batch = |error| Err(StoreError::from_batch(self.service, error));
-        let read = self.reads.submit(key).await.unwrap_or_else(from_batch);
-        read.map_err(StoreError::into_read_error)
+        StoreError::of_read(self.service, self.reads.submit(key).await)
     }
 }
 
