@@ -432,6 +432,23 @@ async fn a_draw_whose_sale_is_held_keeps_nobody_from_reading_another_draw() {
     holder.close().await.unwrap();
 }
 
+/// Beyond the time that a read of a draw may take, and below it: nobody may read the entries. The shop is there meanwhile.
+#[tokio::test]
+async fn a_draw_is_read_however_slowly_until_its_time_is_over() {
+    let shop = Shop::with_draw(1, 0, "", 1).await;
+    let path = format!("/api/vouchers/{}/draw", shop.voucher.id);
+    let lock = "lock table entries in access exclusive mode";
+    let holder = shop.world().begin(lock).await;
+    let meanwhile = async {
+        shop.world().until_one_waits().await;
+        shop.api.get("/api/vouchers").await.is(200);
+    };
+    let (late, ()) = tokio::join!(shop.api.get(&path), meanwhile);
+    late.problem(503, "unavailable");
+    holder.close().await.unwrap();
+    shop.world().behind(lock, shop.api.get(&path)).await.is(200);
+}
+
 /// A session that dies in the middle of a draw leaves nothing behind, and the next one draws the same.
 #[tokio::test]
 async fn a_draw_that_is_broken_off_begins_again_with_the_same_result() {
