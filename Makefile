@@ -11,10 +11,23 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # `--locked` everywhere: what is built is what Cargo.lock says, or the build stops.
 CARGO      ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-SECKILL    := $(TARGET_DIR)/release/seckill
 
-# The server, the tools beside it, and what keeps private servers for both.
+# How what people look at is built: `demo` is compiled in half the time of `release`. With PROFILE=dev it is what the tests use.
+PROFILE ?= demo
+# What is measured and what is shipped is optimised.
+bench dist judged loadtest scale screenshots: PROFILE = release
+SECKILL = $(TARGET_DIR)/$(PROFILE:dev=debug)/seckill
+
+# The server, the tools beside it, and what keeps private servers for both; and with the lab.
 SERVER := -p seckill -p seckill-tools -p private-stores --bins
+ALL    := -p seckill-play $(SERVER)
+BUILD   = $(CARGO) build --locked --profile $(PROFILE)
+# The programs that the tests start are compiled with them, by other features of what both use.
+ifeq ($(PROFILE),dev)
+BUILD   = $(CARGO) test --locked --no-run --workspace
+SERVER :=
+ALL    :=
+endif
 
 # make demo ARGS='--stock 500 --users 5000'
 ARGS ?=
@@ -35,42 +48,42 @@ help: ## all targets
 	@echo "Arguments for a command: make demo ARGS='--stock 500 --users 5000'"
 
 .PHONY: demo
-demo: release ## a whole flash sale against real servers, audited; ends with a verdict
-	$(SECKILL) demo $(ARGS)
+demo: programs ## a whole flash sale against real servers, audited; ends with a verdict
+	"$(SECKILL)" demo $(ARGS)
 
 .PHONY: play
-play: release-all ## everything for people who look and learn: the show, the shop, the board, the ladder
-	$(SECKILL) play --open $(ARGS)
+play: all-programs ## everything for people who look and learn: the show, the shop, the board, the ladder
+	"$(SECKILL)" play --open $(ARGS)
 
 .PHONY: serve
-serve: release ## the HTTP API on 127.0.0.1:8080, with a private PostgreSQL and Redis
-	$(SECKILL) serve $(ARGS)
+serve: programs ## the HTTP API on 127.0.0.1:8080, with a private PostgreSQL and Redis
+	"$(SECKILL)" serve $(ARGS)
 
 .PHONY: lab
-lab: setup-lab release-all ## every design of the ladder: what it keeps, and where it breaks; minutes
-	@mkdir -p $(TARGET_DIR)/lab
-	$(SECKILL) lab all --html $(TARGET_DIR)/lab/report.html --json $(TARGET_DIR)/lab/report.json $(ARGS)
+lab: setup-lab all-programs ## every design of the ladder: what it keeps, and where it breaks; minutes
+	@mkdir -p "$(TARGET_DIR)/lab"
+	"$(SECKILL)" lab all --html "$(TARGET_DIR)/lab/report.html" --json "$(TARGET_DIR)/lab/report.json" $(ARGS)
 
 .PHONY: explore
-explore: setup-lab release-all ## every interleaving of every design's steps, held against its claims; many minutes
-	@mkdir -p $(TARGET_DIR)/lab
-	$(SECKILL) lab explore --all --json $(TARGET_DIR)/lab/explore.json $(ARGS)
+explore: setup-lab all-programs ## every interleaving of every design's steps, held against its claims; many minutes
+	@mkdir -p "$(TARGET_DIR)/lab"
+	"$(SECKILL)" lab explore --all --json "$(TARGET_DIR)/lab/explore.json" $(ARGS)
 
 .PHONY: book
 book: ## docs/ as a static site
-	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh book
-	CARGO_TARGET_DIR=$(TARGET_DIR) scripts/book.sh $(TARGET_DIR)/book/site
+	@CARGO_TARGET_DIR="$(TARGET_DIR)" scripts/setup.sh book
+	CARGO_TARGET_DIR="$(TARGET_DIR)" scripts/book.sh "$(TARGET_DIR)/book/site"
 
 # Most of a test's time is waiting for servers, so three tests a core keep the cores busy.
 export RUST_TEST_THREADS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: isolation
-isolation: setup-lab release-all ## what each isolation level keeps, on PostgreSQL and MariaDB; a minute
-	$(SECKILL) lab isolation $(ARGS)
+isolation: setup-lab all-programs ## what each isolation level keeps, on PostgreSQL and MariaDB; a minute
+	"$(SECKILL)" lab isolation $(ARGS)
 
 .PHONY: test
 test: setup-test ## all tests, against real PostgreSQL and Redis that they start themselves
-	scripts/in_memory.sh $(CARGO) test --locked --workspace $(ARGS)
+	CARGO='$(CARGO)' scripts/in_memory.sh scripts/test.sh $(ARGS)
 
 .PHONY: test-otlp
 test-otlp: setup-test ## traces by OTLP, which only a build with the feature has; 2 minutes
@@ -82,8 +95,8 @@ test-lock-model: setup-test ## 10,000 random sequences of lock operations agains
 
 # The sources lie in a folder: loadtest/judged/README.md says which, and how each is built.
 .PHONY: judged
-judged: release ## seckill check judges a public backend: REPO=go-seckill DIR=where its sources are
-	SECKILL=$(abspath $(SECKILL)) loadtest/judged/run.sh "$(REPO)" "$(DIR)" $(ARGS)
+judged: programs ## seckill check judges a public backend: REPO=go-seckill DIR=where its sources are
+	SECKILL="$$(realpath "$(SECKILL)")" loadtest/judged/run.sh "$(REPO)" "$(DIR)" $(ARGS)
 
 .PHONY: judge-bugs
 judge-bugs: setup-test ## seckill check judges 17 bugs and 6 right designs ten times each; 15 minutes
@@ -93,13 +106,13 @@ judge-bugs: setup-test ## seckill check judges 17 bugs and 6 right designs ten t
 .PHONY: test-redisson
 test-redisson: ## the lock beside the real Redisson of Java, newest and 3.x; 2 minutes
 	@scripts/setup.sh redisson
-	$(CARGO) build --locked $(SERVER)
-	crates/redisson-lock/tests/redisson/run.sh $(TARGET_DIR)/debug/seckill $(TARGET_DIR)/redisson $(ARGS)
+	$(CARGO) test --locked --no-run -p seckill -p private-stores
+	crates/redisson-lock/tests/redisson/run.sh "$(TARGET_DIR)/debug/seckill" "$(TARGET_DIR)/redisson" $(ARGS)
 
 .PHONY: course-java
 course-java: ## does the Java of the course compile? ten seconds; ARGS=docs/ladder/r01_naive.md for one page
 	@scripts/setup.sh course-java
-	crates/ladder/tests/java/run.sh $(TARGET_DIR)/course-java $(ARGS)
+	crates/ladder/tests/java/run.sh "$(TARGET_DIR)/course-java" $(ARGS)
 
 # A round is run again by the line it prints. Where there is no libfaketime no clock jumps.
 ROUNDS ?= 100
@@ -110,36 +123,45 @@ chaos: setup ## rounds of a sale in which servers die, pause, are cut off; ROUND
 	@scripts/setup.sh faketime || echo 'chaos: going on without libfaketime: no clock will jump' >&2
 	ROUNDS=$(ROUNDS) SEED=$(SEED) $(CARGO) test --locked -p seckill --test integration chaos:: -- --ignored --nocapture $(ARGS)
 
+# ARGS='sql --only ^cancel_order', ARGS=rust; ARGS='sql --list' runs nothing.
+.PHONY: mutants
+mutants: setup-test ## changes one condition of orders and purchases at a time, lists what no test detects; hours
+	tests/mutants/run.py $(or $(ARGS),sql)
+
 .PHONY: test-scale
 test-scale: setup-scale ## the tests of distributed data: Citus, shards that move, workers that die; 2 minutes
 	$(CARGO) test --locked -p seckill --test integration scale:: -- $(ARGS)
 
 .PHONY: scale
-scale: setup-scale release ## 64 vouchers on Citus and Redis Cluster, beside one PostgreSQL: CPU time an order; minutes
-	SCALE_PROGRAM=$(abspath $(SECKILL)) $(CARGO) test --locked -p seckill --test integration scale::measure:: -- --ignored --nocapture $(ARGS)
+scale: setup-scale programs ## 64 vouchers on Citus and Redis Cluster, beside one PostgreSQL: CPU time an order; minutes
+	SCALE_PROGRAM="$$(realpath "$(SECKILL)")" $(CARGO) test --locked -p seckill --test integration scale::measure:: -- --ignored --nocapture $(ARGS)
 
 .PHONY: lint
 lint: fmt clippy doc lua js ## formatting, clippy, documentation, Lua, JavaScript; warnings are errors
 
 .PHONY: bench
-bench: setup-bench release ## is my number normal? this machine's limits, and each strategy's share of them; minutes
-	$(SECKILL) ceiling $(ARGS)
+bench: setup-bench programs ## is my number normal? this machine's limits, and each strategy's share of them; minutes
+	"$(SECKILL)" ceiling $(ARGS)
+
+.PHONY: dist
+dist: all-programs ## a tarball that runs without a compiler, and the image of the server
+	scripts/dist.sh "$$(dirname "$(SECKILL)")" "$(TARGET_DIR)/dist"
 
 .PHONY: loadtest
 loadtest: ## k6 and JMeter against the server, which holds, and against rungs that do not; minutes
-	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh loadtest
-	$(CARGO) build --locked --release --workspace --bins
-	CARGO_TARGET_DIR=$(TARGET_DIR) loadtest/prove.sh
+	@CARGO_TARGET_DIR="$(TARGET_DIR)" scripts/setup.sh loadtest
+	$(CARGO) build --locked --release $(ALL)
+	CARGO_TARGET_DIR="$(TARGET_DIR)" loadtest/prove.sh
 
 .PHONY: fuzz-api
 fuzz-api: ## does the API do what its description says? schemathesis asks, 3 minutes
-	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh fuzz-api
+	@CARGO_TARGET_DIR="$(TARGET_DIR)" scripts/setup.sh fuzz-api
 	$(CARGO) build --locked --release $(SERVER)
-	CARGO_TARGET_DIR=$(TARGET_DIR) fuzz/api.sh
+	CARGO_TARGET_DIR="$(TARGET_DIR)" fuzz/api.sh
 
 .PHONY: clients
 clients: ## do clients that openapi-generator makes of the API's description compile? Go, TypeScript, Python
-	CARGO_TARGET_DIR=$(TARGET_DIR) fuzz/clients.sh
+	CARGO_TARGET_DIR="$(TARGET_DIR)" fuzz/clients.sh
 
 .PHONY: openapi
 openapi: setup-test ## writes the API's description anew into the file that a test compares it with
@@ -151,27 +173,27 @@ explored: setup-lab ## what explore found of every rung, for the page of the lad
 
 .PHONY: beaten
 beaten: setup-lab ## which designs the crowd of the stage breaks, for the list beside it; many minutes
-	$(CARGO) build --locked --workspace --bins
+	$(CARGO) test --locked --no-run --workspace
 	$(CARGO) test --locked -p seckill-play --test integration stage::beaten:: -- --ignored
 
 .PHONY: course
 course: setup-lab ## writes what is generated in docs/ladder anew: timelines, diagrams, tables; minutes
-	$(CARGO) build --locked --workspace --bins
+	$(CARGO) test --locked --no-run --workspace
 	$(CARGO) test --locked -p seckill-lab --test integration ladder_docs::write_the_course -- --ignored
 
 .PHONY: screenshots
-screenshots: setup-test release-all ## takes the pictures in the READMEs anew: the stage, the shop and the board, in both languages
+screenshots: setup-test all-programs ## takes the pictures in the READMEs anew: the stage, the shop and the board, in both languages
 	$(CARGO) test --locked --release -p seckill-play --test integration screenshots:: -- --ignored
 
 .PHONY: deploy-check
 deploy-check: ## are docker-compose.yml, the balancer's file and the manifests of Kubernetes well-formed?
-	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh deploy-check || true
-	@CARGO_TARGET_DIR=$(TARGET_DIR) deploy/check.sh
+	@CARGO_TARGET_DIR="$(TARGET_DIR)" scripts/setup.sh deploy-check || true
+	@CARGO_TARGET_DIR="$(TARGET_DIR)" deploy/check.sh
 
-# ARGS='plain': one of plain, scale and kubernetes, or several.
+# ARGS='plain': one of plain and scale.
 .PHONY: containers
 containers: ## what is deployed, in real containers (Docker or podman): sales while servers and stores die; minutes
-	@CARGO_TARGET_DIR=$(TARGET_DIR) deploy/containers/run.sh $(ARGS)
+	@CARGO_TARGET_DIR="$(TARGET_DIR)" deploy/containers/run.sh $(ARGS)
 
 .PHONY: setup
 setup: ## what building and running need: compiler, PostgreSQL, Redis; only what is missing
@@ -183,17 +205,19 @@ clean: ## removes what was built
 
 # The parts.
 
-.PHONY: release
-release: setup
-	$(CARGO) build --locked --release $(SERVER)
+.PHONY: programs
+programs: setup
+	@[ -x "$(SECKILL)" ] || echo "Compiling the server, once (2 to 5 minutes on two cores); then it starts within seconds."
+	$(BUILD) $(SERVER)
 
-.PHONY: release-all
-release-all: setup
-	$(CARGO) build --locked --release --workspace --bins
+.PHONY: all-programs
+all-programs: setup
+	@[ -x "$(SECKILL)-lab" ] || echo "Compiling the server and the lab, once (3 to 7 minutes on two cores, 1 or 2 after make demo); then they start within seconds."
+	$(BUILD) $(ALL)
 
 .PHONY: setup-test
 setup-test:
-	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh runtime browser lab ceiling pooler
+	@CARGO_TARGET_DIR="$(TARGET_DIR)" scripts/setup.sh runtime browser lab ceiling pooler
 
 .PHONY: setup-lab
 setup-lab:
@@ -208,14 +232,14 @@ bench-lock: ## the lock beside other locks of Rust, and beside Redisson where th
 	@directory=$$(mktemp -d); \
 	redis-server --port 0 --save '' --unixsocket $$directory/redis.sock --pidfile $$directory/pid --daemonize yes >/dev/null; \
 	trap 'kill $$(cat $$directory/pid); rm -rf $$directory' EXIT; \
-	CARGO_TARGET_DIR=$(TARGET_DIR)/bench-lock $(CARGO) run --quiet --release --locked \
+	CARGO_TARGET_DIR="$(TARGET_DIR)/bench-lock" $(CARGO) run --quiet --release --locked \
 		--manifest-path crates/redisson-lock/tests/compare/Cargo.toml -- redis+unix://$$directory/redis.sock
 	@! command -v mvn >/dev/null || { scripts/setup.sh redisson && REDISSON_VERSIONS=4.7.0 \
-		crates/redisson-lock/tests/redisson/run.sh /bin/false $(TARGET_DIR)/redisson pace; }
+		crates/redisson-lock/tests/redisson/run.sh /bin/false "$(TARGET_DIR)/redisson" pace; }
 
 .PHONY: setup-bench
 setup-bench:
-	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh bench
+	@CARGO_TARGET_DIR="$(TARGET_DIR)" scripts/setup.sh bench
 
 .PHONY: setup-lint
 setup-lint:
@@ -247,7 +271,7 @@ msrv: ## the published libraries by the oldest compilers that they name
 			|| rustup --quiet toolchain install "$$version" --profile minimal </dev/null \
 			|| { echo "$$crate: Rust $$version cannot be installed here, left out" >&2; continue; }; \
 		echo "$$crate by Rust $$version"; \
-		CARGO_TARGET_DIR=$(TARGET_DIR)/msrv rustup run "$$version" cargo check --locked --all-features -p $$crate || exit 1; \
+		CARGO_TARGET_DIR="$(TARGET_DIR)/msrv" rustup run "$$version" cargo check --locked --all-features -p $$crate || exit 1; \
 	done
 
 # Biome, from npm, into the build's own directory. biome.json says what it looks at.
@@ -259,7 +283,7 @@ js: setup-js
 
 .PHONY: setup-js
 setup-js:
-	@CARGO_TARGET_DIR=$(TARGET_DIR) scripts/setup.sh js
+	@CARGO_TARGET_DIR="$(TARGET_DIR)" scripts/setup.sh js
 
 # What the image holds is built from the server and its libraries alone: no load generator, no lab, no
 # ladder. And the libraries that others use can be published as they stand.

@@ -4,9 +4,11 @@
 -- * A step locks the order's row, reads its state, and then changes it: nobody can change the state between
 --   the look and the change. Whether the step was done is a value of its own, and never a state.
 -- * A step adds one row to `order_steps`, in the same transaction.
--- * Rows are locked in one order: the payment, the voucher's sale, the order, the refund. Whatever changes the stock locks
---   the sale's row before it locks an order: `sell` holds that row while it waits for the unique index, and
+-- * Locks are taken in one order: the money, the payment, the voucher's sale, the order, the refund. Whatever changes the stock
+--   locks the sale's row before it locks an order: `sell` holds that row while it waits for the unique index, and
 --   the index waits for whoever changes an order of the same buyer.
+-- * The money is an advisory lock on the gateway's name of it, because there may be no row of it yet: what is said of one
+--   transaction is judged one after the other, whichever orders are named with it.
 -- * Each function is about one voucher, so that it runs as a whole on the database server that has the
 --   voucher (`seckill migrate --distribute`). Citus takes no function that may change its answer in an
 --   `update`, so the clock is read into a variable.
@@ -766,6 +768,7 @@ declare
     found_status smallint;
 begin
     -- Of two notifications at once, the second waits here and finds what the first has written.
+    perform pg_advisory_xact_lock(hashtextextended(transaction, voucher));
     select p.* into payment
     from payments p
     where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
@@ -780,7 +783,6 @@ begin
     end if;
     select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
     for no key update;
-    -- Only now: whoever writes an early return has the order locked.
     if found_status is distinct from 1
        or exists (select from early_returns r
                   where r.transaction_id = transaction and r.voucher_id = voucher) then
@@ -825,6 +827,7 @@ declare
     kept_as integer;
     kind smallint;
 begin
+    perform pg_advisory_xact_lock(hashtextextended(transaction, voucher));
     select p.* into payment
     from payments p
     where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
@@ -874,7 +877,7 @@ begin
     end if;
     for kind in select r.done_by from early_returns r
                 where r.transaction_id = transaction and r.voucher_id = voucher and r.amount = paid
-                order by r.told_at
+                order by r.told_at, r.done_by
     loop
         outcome := record_return(voucher, own, kept_as, kind, at);
     end loop;
@@ -975,6 +978,7 @@ declare
     amount_asked bigint;
     money record;
 begin
+    perform pg_advisory_xact_lock(hashtextextended(transaction, voucher));
     select p.amount into amount_asked
     from payments p
     where p.order_id = own and p.number = payment_number and p.voucher_id = voucher

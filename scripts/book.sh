@@ -47,7 +47,7 @@ contents() { # contents ENDING: the pages of one language
         case $1:$name in .md:*.zh-CN.md | *:ladder/r[0-9]*) continue ;; esac
         entry '  ' "$name"
     done
-    for page in locks reference check judged reliability benchmarks postgresql scaling; do entry '' "$page$1"; done
+    for page in locks reference check judged reliability operations benchmarks postgresql scaling; do entry '' "$page$1"; done
 }
 
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs a command whose temporary files lie in memory, where there is room for them: in_memory.sh COMMAND...
-# Tests make and drop hundreds of databases of a thousand files each. On a disk that costs more of the processors' time
+# Tests make hundreds of databases of a thousand files each. On a disk that costs more of the processors' time
 # than what is in the databases. Nothing of them has to last.
 set -euo pipefail
 

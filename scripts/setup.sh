@@ -2,7 +2,8 @@
 # Installs what a make target needs and the machine lacks, and nothing else.
 #
 #   scripts/setup.sh build      a C compiler and make (`ring` is C inside)
-#   scripts/setup.sh runtime    build + the binaries of PostgreSQL and Redis
+#   scripts/setup.sh stores     the binaries of PostgreSQL and Redis
+#   scripts/setup.sh runtime    build + stores
 #   scripts/setup.sh lint       build + rustfmt, clippy and luacheck
 #   scripts/setup.sh js         Biome, which lints and formats JavaScript, from npm
 #   scripts/setup.sh browser    Chromium and its driver, for the tests that look at pages
@@ -69,11 +70,14 @@ look_for() {
         need cc have_cc
         need make have make
         ;;
-    runtime)
-        look_for build
+    stores)
         need postgres have_pg postgres
         need postgres have_pg initdb
         need redis have redis-server
+        ;;
+    runtime)
+        look_for build
+        look_for stores
         ;;
     lint)
         look_for build
@@ -166,7 +170,7 @@ look_for() {
         need citus have_citus
         ;;
     *)
-        die "unknown part '$1': give one or more of build, runtime, lint, js, browser, lab, ceiling, bench, loadtest, fuzz-api, deploy-check, containers, redisson, course-java, pooler, faketime, book, scale."
+        die "unknown part '$1': give one or more of build, stores, runtime, lint, js, browser, lab, ceiling, bench, loadtest, fuzz-api, deploy-check, containers, redisson, course-java, pooler, faketime, book, scale."
         ;;
     esac
 }
@@ -543,7 +547,7 @@ install_packages() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|runtime|lint|js|browser|lab|ceiling|bench|loadtest|fuzz-api|deploy-check|containers|redisson|course-java|pooler|faketime|book|scale ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|stores|runtime|lint|js|browser|lab|ceiling|bench|loadtest|fuzz-api|deploy-check|containers|redisson|course-java|pooler|faketime|book|scale ...'
 if [ "$1" = citus-package ]; then
     citus_package
     exit

@@ -5,7 +5,7 @@ import * as login from "./board_login.js";
 import * as plots from "./board_plots.js";
 import * as verdict from "./board_verdict.js";
 import * as metrics from "./metrics.js";
-import { api, byId, element, fill, isolated, language, tabStorage, texts } from "./page.js";
+import { api, byId, element, fill, isolated, language, tabStorage, texts, within } from "./page.js";
 
 const EVERY_MS = 1000;
 
@@ -83,7 +83,7 @@ async function read() {
 
 async function textOf(path) {
   try {
-    const answer = await fetch(path, { signal: AbortSignal.timeout(5000) });
+    const answer = await fetch(path, { signal: within(5000) });
     return { status: answer.status, text: answer.ok ? await answer.text() : null };
   } catch {
     return { status: 0, text: null };

@@ -3,7 +3,7 @@
 
 import * as plots from "./board_plots.js";
 import * as metrics from "./metrics.js";
-import { byId, element, fill, language, tabStorage, texts } from "./page.js";
+import { byId, element, fill, language, lastOf, tabStorage, texts } from "./page.js";
 
 // Latency and batches are of so many readings.
 const WINDOW = 10;
@@ -46,7 +46,7 @@ export function watchSale(sale) {
 }
 
 // The process whose figures were read last.
-export const lastProcess = () => readings.at(-1)?.process ?? null;
+export const lastProcess = () => lastOf(readings)?.process ?? null;
 
 // Where the server does not answer, nobody knows how its stores are.
 export function showStores({ status, body }) {
@@ -68,7 +68,7 @@ function inMs(seconds) {
 export function showReading(reading, stock) {
   // Another process has counted other purchases.
   if (lastProcess() !== reading.process) readings = [];
-  const before = readings.at(-1);
+  const before = lastOf(readings);
   // The server says the same text again for a while.
   const isNew = before?.uptime !== reading.uptime;
   if (isNew) readings = [...readings, reading].slice(-WINDOW - 1);

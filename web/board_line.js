@@ -52,7 +52,7 @@ board.alsoEverySecond(async () => {
 numberForm.addEventListener("submit", async (event) => {
   event.preventDefault();
   const [button, number] = [numberForm.querySelector("button"), byId("number").value.trim()];
-  const isRight = /^[0-9A-Za-z]{1,200}$/.test(number);
+  const isRight = /^(0|[1-9a-z][0-9a-z]{0,199})$/.test(number);
   if (!form.show(["number"], isRight ? [] : [["number", texts.number_wrong]]) || button.disabled) return;
   button.disabled = true;
   const told = await board.ask("PUT", `/api/vouchers/${voucher.id}/draw`, { number });

@@ -3,7 +3,7 @@
 import * as board from "./board.js";
 import * as login from "./board_login.js";
 import { money, stateOf } from "./format.js";
-import { byId, element, fill, language, texts } from "./page.js";
+import { byId, element, fill, language, lastOf, texts, within } from "./page.js";
 
 const EVERY_TURNS = 5;
 const CSV_WITHIN_MS = 120_000;
@@ -40,7 +40,7 @@ async function load() {
   if (!board.chosenSale()) return;
   const question = ++asked;
   const { query, of } = path();
-  if (turned.length > 0) query.set("before", turned.at(-1));
+  if (turned.length > 0) query.set("before", lastOf(turned));
   const answer = await board.ask("GET", `${of}?${query}`);
   if (question !== asked) return;
   if (!answer.ok) return say(login.refusal(answer));
@@ -52,7 +52,7 @@ async function load() {
 // A row that has not changed stays the same element: with another in its place, a press that has begun on its button,
 // and the focus, would be lost.
 function show(orders) {
-  last = orders.at(-1)?.order_id ?? null;
+  last = lastOf(orders)?.order_id ?? null;
   const before = new Map([...rows.children].map((row) => [row.dataset.shows, row]));
   const none = byId("order-status").value ? texts.none_in_state : texts.no_orders;
   const empty = element("tr", {}, element("td", { colSpan: 6 }, none));
@@ -142,7 +142,7 @@ byId("orders-csv").addEventListener("click", async () => {
   try {
     const answer = await fetch(`${of}?${query}`, {
       headers: { accept: "text/csv", authorization: `Bearer ${login.token()}`, "accept-language": language },
-      signal: AbortSignal.timeout(CSV_WITHIN_MS),
+      signal: within(CSV_WITHIN_MS),
     });
     if (answer.ok) save(await answer.blob(), `orders-of-${sale}.csv`);
     else say(login.refusal({ status: answer.status, body: await answer.json() }));

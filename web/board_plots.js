@@ -1,7 +1,7 @@
 // The plots of the sale that is watched: of the time in which it sells. Their points outlive a reload of the
 // page, not the window.
 
-import { byId, language, tabStorage, texts } from "./page.js";
+import { byId, language, lastOf, tabStorage, texts } from "./page.js";
 
 // So long the last points are kept, and for longer those of the time that is shown, up to so many.
 const SECONDS = 300;
@@ -44,7 +44,7 @@ function column(name) {
 // Adds a point: a figure a column, null where there is none.
 export function add(figures) {
   const now = Date.now() / 1000;
-  const last = points.at(-1);
+  const last = lastOf(points);
   // Where nobody looked for a while, no line is drawn. (A server that is busy answers late.)
   if (last && now - last[0] > 15) points.push([last[0] + 1, ...COLUMNS.slice(1).map(() => null)]);
   points.push(COLUMNS.map((name) => (name === "time" ? now : (figures[name] ?? null))));

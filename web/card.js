@@ -5,7 +5,7 @@ import { clock, money, setText, shortClock, stateOf } from "./format.js";
 import { serverNow } from "./live.js";
 import { ask, doubt, isLive, learn, orderOf } from "./my_orders.js";
 import { OrderActions } from "./order_actions.js";
-import { element, fill, language, retryAfter, texts } from "./page.js";
+import { element, fill, language, retryAfter, sentences, texts } from "./page.js";
 import { apiAsUser, logIn, session } from "./session.js";
 
 const MAX_TRIES = 4;
@@ -57,7 +57,7 @@ export class Card {
         this.entry.text,
       ),
       element("div", { class: "stock-line" }, this.meter, this.stock),
-      element("div", { class: "room" }, this.when, this.message),
+      element("div", { class: "room" }, this.message, this.when),
       this.slot,
       this.terms,
       this.entry.draw,
@@ -247,7 +247,7 @@ export class Card {
       const { code, title } = answer.body ?? {};
       if (code === "already_bought") {
         // After a lost answer it is news that the order exists, not a refusal.
-        return this.alreadyBought(answer.body.order_id, buyer, number === 1 ? `${title} ` : "");
+        return this.alreadyBought(answer.body.order_id, buyer, number === 1 ? title : null);
       }
       const isLost = answer.status === 0;
       // After a lost answer the purchase may still be under way.
@@ -263,7 +263,7 @@ export class Card {
     if (session()?.token !== buyer) return this.say("");
     if (!order) learn({ order_id: id, voucher_id: this.voucher.id, status: "" });
     this.sayOrder();
-    this.say(refusal + this.message.textContent, this.message.dataset.kind);
+    if (refusal) this.say(sentences(refusal, this.message.textContent), this.message.dataset.kind);
   }
 
   refused(answer, title, isEntry) {
@@ -289,7 +289,7 @@ export class Card {
       return this.say(texts.unknown, "bad");
     }
     const gaveUp = answer.status >= 429;
-    this.say(gaveUp ? `${text} ${texts.try_again}` : text, "bad");
+    this.say(gaveUp ? sentences(text, texts.try_again) : text, "bad");
   }
 
   // Not before the server says, and not all at one moment.
@@ -299,7 +299,7 @@ export class Card {
       const left = until - performance.now();
       if (left <= 0) break;
       const values = { seconds: Math.ceil(left / 1000), number, all: MAX_TRIES };
-      this.say(`${why} ${fill(texts.next_try, values)}`, "wait");
+      this.say(sentences(why, fill(texts.next_try, values)), "wait");
       await sleep(Math.min(left, 250));
     }
     this.say("");

@@ -5,7 +5,7 @@ import { setText, stateOf } from "./format.js";
 import { about, serverNow } from "./live.js";
 import { ask, isLive, orderOf } from "./my_orders.js";
 import { isSure } from "./order_actions.js";
-import { api, element, fill, isolated, language, texts } from "./page.js";
+import { api, element, fill, isolated, language, sentences, texts } from "./page.js";
 import { apiAsUser, logIn, session } from "./session.js";
 
 // The first in line ask as often as for an order; whoever stands further behind asks less often, for thousands may wait,
@@ -62,10 +62,9 @@ export class Entry {
     const { line, draw_time: closesAt } = this.card.voucher;
     this.text.hidden = !line;
     this.draw.hidden = !closesAt;
+    this.leaveButton.hidden = !this.isWaiting(status) || (this.state() === "entered" && this.isClosed());
     if (!line) return;
     setText(this.text, this.sentence(status));
-    const isWaiting = this.isWaiting(status);
-    this.leaveButton.hidden = !isWaiting || (this.state() === "entered" && this.isClosed());
     setText(this.leaveButton, this.state() === "entered" ? texts.leave_draw : texts.leave_line);
     // What is published changes when the entries are closed, and when they are drawn.
     const phase = { upcoming: "draw_open", draw_open: "draw_open", draw_closed: "draw_closed" }[status] ?? "drawn";
@@ -87,9 +86,9 @@ export class Entry {
     const entered = state === "entered" ? fill(texts.entered, { entry: id }) : "";
     if (status === "draw_closed" || (entered && this.isClosed())) {
       const comes = beacon ? fill(texts.draw_waits, { beacon: isolated(beacon) }) : texts.draw_comes;
-      return [entered, comes].filter(Boolean).join(" ");
+      return entered ? sentences(entered, comes) : comes;
     }
-    if (entered) return `${entered} ${texts.come_back}`;
+    if (entered) return sentences(entered, texts.come_back);
     if (closesAt && serverNow() < Date.parse(closesAt)) {
       return fill(texts.draw_until, { at: dates.format(new Date(closesAt)) });
     }

@@ -4,7 +4,7 @@
 import { money, setText, shortClock } from "./format.js";
 import { serverNow } from "./live.js";
 import { ask, learn } from "./my_orders.js";
-import { byId, element, fill, texts } from "./page.js";
+import { byId, element, fill, sentences, texts } from "./page.js";
 import { apiAsUser, logIn, session } from "./session.js";
 
 // A browser that has not left for the payment page after so long stays here.
@@ -78,10 +78,12 @@ export class OrderActions {
       this.isBusy = false;
       this.render();
     }
-    // A button that is disabled, or gone, loses the focus; a buyer who has gone on keeps it.
-    if (document.activeElement !== document.body) return;
-    if (button.checkVisibility({ visibilityProperty: true })) button.focus();
-    else this.message.focus();
+    // A button that is disabled, or gone, loses the focus; a buyer who has gone on keeps it. What cannot be seen takes none,
+    // and a question that was just closed has it for another moment.
+    const focused = document.activeElement;
+    if (focused !== document.body && !byId("question").contains(focused)) return;
+    button.focus();
+    if (document.activeElement !== button) this.message.focus();
   }
 
   async pay() {
@@ -109,7 +111,8 @@ export class OrderActions {
       learn({ ...this.order, status });
       return this.say(fill(texts.order_is_now, { state: texts[`order_${status}`] }));
     }
-    this.say(answer.status >= 429 ? `${title} ${texts.try_again}` : title);
+    const text = title ?? texts.no_connection;
+    this.say(answer.status >= 429 ? sentences(text, texts.try_again) : text);
   }
 
   // Nobody knows what became of it until the server says how the order is.

@@ -3,7 +3,7 @@
 import { money, setText, stateOf } from "./format.js";
 import { learn, onOrders } from "./my_orders.js";
 import { OrderActions } from "./order_actions.js";
-import { api, byId, element, language, texts } from "./page.js";
+import { api, byId, element, language, lastOf, texts } from "./page.js";
 import { apiAsUser, onSession, session } from "./session.js";
 
 const list = byId("order-list");
@@ -75,7 +75,7 @@ async function load(before) {
     list.append(row.node);
     learn(order);
   });
-  oldest = answer.body.at(-1)?.order_id ?? null;
+  oldest = lastOf(answer.body)?.order_id ?? null;
   more.hidden = !answer.headers.get("link");
   empty.hidden = list.childElementCount > 0;
 }
@@ -104,7 +104,7 @@ onOrders({
     // Bought in another window.
     const [newest] = rows.keys();
     const isNew = newest ? BigInt(order.order_id) > BigInt(newest) : !empty.hidden;
-    if (isNew && list.checkVisibility()) load(null);
+    if (isNew && !byId("orders-view").hidden) load(null);
   },
 });
 

@@ -1,5 +1,5 @@
-// What the scripts of all pages share. Text enters a page as text: nothing here makes HTML of it,
-// and the page's policy forbids it to every script.
+// What the scripts of all pages share. Text enters a page as text: nothing here makes HTML of it, and the page's policy
+// forbids it to every script. The browsers that the scripts are written for stand in docs/reference.md.
 
 // What this page says, in its language; src/pages/ writes it.
 export const texts = JSON.parse(document.getElementById("texts").textContent);
@@ -62,6 +62,12 @@ export function fill(text, values) {
   return text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
 
+// A text and a sentence after it. The title of a problem, or what ends with a number, has no stop of its own.
+export function sentences(text, next) {
+  const [stop, gap] = language === "zh-CN" ? ["。", ""] : [".", " "];
+  return text + (/\p{P}$/u.test(text) ? "" : stop) + gap + next;
+}
+
 // `text` in a sentence, whatever direction its letters or their marks have (Unicode's isolates).
 export const isolated = (text) => `\u2068${text}\u2069`;
 
@@ -78,6 +84,17 @@ export function element(name, properties = {}, ...children) {
   return made;
 }
 
+// The last of a list. Some browsers that buy here have no `at` yet, and no `AbortSignal.timeout`.
+export const lastOf = (list) => list[list.length - 1];
+
+// For `fetch`: a signal that ends it after so long.
+export function within(ms) {
+  if (AbortSignal.timeout) return AbortSignal.timeout(ms);
+  const ending = new AbortController();
+  setTimeout(() => ending.abort(), ms);
+  return ending.signal;
+}
+
 // An answer of the API: {status, ok, body, headers}; `status` 0 when none came.
 export async function api(method, path, { body, token, timeout = 15_000 } = {}) {
   const headers = { "accept-language": language };
@@ -88,7 +105,7 @@ export async function api(method, path, { body, token, timeout = 15_000 } = {}) 
       method,
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),
-      signal: AbortSignal.timeout(timeout),
+      signal: within(timeout),
     });
     const text = await response.text();
     const parsed = text ? JSON.parse(text) : null;

@@ -1,10 +1,10 @@
 // The sandbox: pays, declines, or pays too late, and says what became of the payment.
 
 import { money, setText, shortClock } from "./format.js";
-import { api, byId, fill, texts } from "./page.js";
+import { api, byId, fill, lastOf, sentences, texts } from "./page.js";
 
 const LOOK_EVERY_MS = 1_000;
-const id = decodeURIComponent(location.pathname.split("/").at(-1));
+const id = decodeURIComponent(lastOf(location.pathname.split("/")));
 const path = `/api/sandbox/payments/${encodeURIComponent(id)}`;
 const buttons = [...document.querySelectorAll("[data-action]")];
 let payment = null;
@@ -73,10 +73,9 @@ async function press(action) {
   isBusy = false;
   isPromised = answer.status === 202;
   if (answer.status === 0) say(texts.lost, "bad");
-  else if (!answer.ok) trouble = [`${answer.body?.title} ${texts.try_again}`, "bad"];
+  else if (!answer.ok) trouble = [sentences(answer.body?.title ?? texts.away, texts.try_again), "bad"];
   await look();
   if (answer.status === 0) trouble = [texts.not_paid, "wait"];
-  if (!byId("result").checkVisibility()) return;
   byId("result").focus();
 }
 

@@ -1,6 +1,6 @@
 // Who buys: a token in the browser's storage, and the dialog that gets one.
 
-import { api, byId, fill, retryAfter, storage, texts } from "./page.js";
+import { api, byId, fill, retryAfter, sentences, storage, texts } from "./page.js";
 
 const KEY = "session";
 const listeners = [];
@@ -82,7 +82,7 @@ function refusal(answer) {
   if (answer.status === 0) return texts.no_connection;
   const title = answer.body?.title ?? texts.no_connection;
   const waits = answer.status === 429;
-  return waits ? `${title} ${fill(texts.again_in, { seconds: retryAfter(answer) })}` : title;
+  return waits ? sentences(title, fill(texts.again_in, { seconds: retryAfter(answer) })) : title;
 }
 
 // Runs `work` when the form is sent, and not twice at once.

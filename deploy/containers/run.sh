@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs what is deployed, in containers, and sells in it while things break:
 #
-#   run.sh [--if-possible] [plain] [scale] [kubernetes]      without a name: all three
+#   run.sh [--if-possible] [plain] [scale]      without a name: both
 #
 #   OPT_LEVEL   how far the image is optimised where a stand-in compiles it (default 3; 0 builds fastest)
 #
@@ -28,14 +28,14 @@ if_possible=false parts=()
 for word in "$@"; do
     case $word in
     --if-possible) if_possible=true ;;
-    plain | scale | kubernetes) parts+=("$word") ;;
+    plain | scale) parts+=("$word") ;;
     *)
-        say "'$word' is none of plain, scale, kubernetes" >&2
+        say "'$word' is neither plain nor scale" >&2
         exit 2
         ;;
     esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(plain scale kubernetes)
+[ ${#parts[@]} -gt 0 ] || parts=(plain scale)
 
 within() { # within SECONDS WHAT COMMAND...: waits until the command succeeds
     local deadline=$((SECONDS + $1)) what=$2
@@ -56,8 +56,6 @@ done_with() { # done_with WHAT: one line, and how long it took since the last on
 . "$here/engine.sh"
 # shellcheck source=deploy/containers/compose.sh
 . "$here/compose.sh"
-# shellcheck source=deploy/containers/kubernetes.sh
-. "$here/kubernetes.sh"
 
 reason=$(why_not)
 if [ -n "$reason" ]; then

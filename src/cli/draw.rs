@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
-use crate::model::{Draw, VoucherId, is_public_number};
+use crate::model::{Draw, PUBLIC_NUMBER, VoucherId, is_public_number};
 use crate::store::Database;
 use crate::store::entries::{self, Told};
 
@@ -32,7 +32,7 @@ pub struct VerifyArgs {
 pub struct NumberArgs {
     /// The voucher
     id: VoucherId,
-    /// The digits and letters, as they were published
+    /// The digits and letters that were published, in lower case and without leading zeros
     number: String,
     #[command(flatten)]
     database: DatabaseArgs,
@@ -74,16 +74,20 @@ fn verify(file: &PathBuf) -> anyhow::Result<()> {
 
 async fn tell_number(NumberArgs { id, number, database }: NumberArgs) -> anyhow::Result<()> {
     if !is_public_number(&number) {
-        return Err(ConfigError("the number must be 1 to 200 digits and letters".to_owned()).into());
+        return Err(ConfigError(PUBLIC_NUMBER.to_owned()).into());
     }
     let tell = async |database: &Database| {
         let told = entries::tell_number(database.pool(), id, &number).await;
         told.context("the number could not be told")
     };
     match database.with_database(Access::Write, tell).await? {
-        Told::Kept => program::say(format!("the draw of voucher {id} has its number")),
-        Told::TooEarly => bail!("the entries of voucher {id} are not closed yet"),
-        Told::NotTaken => bail!("the draw of voucher {id} has another number, or takes none"),
-        Told::NoDraw => bail!("there is no voucher {id} with a draw"),
+        Some(Told::Kept) => program::say(format!("the draw of voucher {id} has its number")),
+        Some(Told::DrawOpen) => bail!("the entries of voucher {id} are not closed yet"),
+        Some(Told::DrawClosed) => {
+            bail!("the draw of voucher {id} has another number, or takes none")
+        }
+        Some(Told::SalePaused) => bail!("the sale of voucher {id} is paused: let it go on first"),
+        Some(Told::SaleEnded) => bail!("the sale of voucher {id} is over: nothing is drawn"),
+        None => bail!("there is no voucher {id} with a draw"),
     }
 }

@@ -258,6 +258,9 @@ async fn change(
         Changed::NotFound => anyhow::bail!("there is no voucher {id}"),
         Changed::SoldAlready => anyhow::bail!("more of voucher {id} are sold than there would be"),
         Changed::SaleCancelled => anyhow::bail!("the sale of voucher {id} was cancelled for good"),
+        Changed::DrawClosed => anyhow::bail!(
+            "the draw of voucher {id} has its public number: until it is drawn, only texts and a later end change"
+        ),
         Changed::StockTooLarge => anyhow::bail!("there would be too many of voucher {id} to count"),
         Changed::NoDuration => anyhow::bail!(
             "the sale would end before it begins, or its draw would not lie within it"

@@ -4,6 +4,8 @@ use std::str::FromStr;
 
 use sqlx::postgres::PgConnectOptions;
 
+use crate::store::postgres::supported;
+
 /// The URL in a form that sqlx and libpq read alike.
 pub(super) fn postgres_url(text: &str) -> Result<String, String> {
     // The parser's own words could repeat a password.
@@ -14,13 +16,14 @@ pub(super) fn postgres_url(text: &str) -> Result<String, String> {
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     let hosts = authority.rsplit('@').next().unwrap_or_default();
     let mut parameters = rest.split_once('?').map_or("", |(_, query)| query).split('&');
-    let options = PgConnectOptions::from_str(text);
+    // The log names those that are not supported when it is read for the first connection.
+    let read = supported(text);
     if hosts.contains(',') || parameters.any(|one| one.starts_with("host=") && one.contains(',')) {
         return Err(
             "it names several hosts: name one, an address that follows the primary".to_owned()
         );
     }
-    let Ok(options) = options else {
+    let Ok(options) = PgConnectOptions::from_str(&read?.0) else {
         return Err("it is not of the form postgres://user:password@host:port/database".to_owned());
     };
     let Some(address) =

@@ -19,7 +19,8 @@ use super::schemas::Id;
 use super::vouchers::PathId;
 use super::{ApiError, App};
 use crate::model::{
-    Clock, Draw, Entry, EntryStatus, Line, OrderId, Refusal, UserId, VoucherId, is_public_number,
+    Clock, Draw, Entry, EntryStatus, Line, OrderId, PUBLIC_NUMBER, Refusal, UserId, VoucherId,
+    is_public_number,
 };
 use crate::store::entries::{self, Entered, Told};
 use crate::store::{Database, ReadCache, Service};
@@ -216,12 +217,12 @@ pub async fn line(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NumberBody {
-    /// Its digits and letters, as they were published.
-    #[schema(pattern = "^[0-9A-Za-z]{1,200}$", example = "7f3a90")]
+    /// The digits and letters that were published, in lower case and without leading zeros: each number has one spelling.
+    #[schema(pattern = "^(0|[1-9a-z][0-9a-z]{0,199})$", example = "7f3a90")]
     pub number: String,
 }
 
-/// Tells the public number that goes into a draw, after the close of its entries: once.
+/// Tells the public number that goes into a draw, after the close of its entries: once, while the sale is on.
 #[utoipa::path(put, path = "/api/vouchers/{id}/draw", tag = "entries", operation_id = "tell_number",
     security(("token" = [])),
     params(("id" = Id, Path, description = "the voucher")),
@@ -231,7 +232,7 @@ pub struct NumberBody {
         (status = 403, description = "`forbidden`: not an administrator"),
         (status = 404, description = "`not_found`: the voucher has no draw"),
         (status = 409, description = "`draw_open`: the entries are not closed yet; \
-            `draw_closed`: the draw has another number, or takes none"),
+            `draw_closed`: the draw has another number, or takes none; `sale_paused` or `sale_ended`: it is not drawn now"),
         (status = 422, description = "`invalid_request`"),
     ))]
 pub async fn tell_number(
@@ -241,17 +242,19 @@ pub async fn tell_number(
     JsonBody(NumberBody { number }): JsonBody<NumberBody>,
 ) -> Result<StatusCode, ApiError> {
     if !is_public_number(&number) {
-        return Err(ApiError::invalid("number must be 1 to 200 digits and letters"));
+        return Err(ApiError::invalid(PUBLIC_NUMBER));
     }
-    match entries::tell_number(app.database.pool(), voucher, &number).await? {
-        Told::Kept => Ok(StatusCode::NO_CONTENT),
-        Told::TooEarly => {
-            Err(ApiError::new(Code::DrawOpen).detail("its entries are not closed yet"))
+    let turn = app.database.steps_of(voucher).await?;
+    Err(match entries::tell_number(&turn, voucher, &number).await? {
+        Some(Told::Kept) => return Ok(StatusCode::NO_CONTENT),
+        Some(Told::DrawOpen) => {
+            ApiError::new(Code::DrawOpen).detail("its entries are not closed yet")
         }
-        Told::NotTaken => {
-            Err(ApiError::new(Code::DrawClosed)
-                .detail("the draw has another number, or takes none"))
+        Some(Told::DrawClosed) => {
+            ApiError::new(Code::DrawClosed).detail("the draw has another number, or takes none")
         }
-        Told::NoDraw => Err(no_draw()),
-    }
+        Some(Told::SalePaused) => ApiError::new(Code::SalePaused),
+        Some(Told::SaleEnded) => ApiError::new(Code::SaleEnded),
+        None => no_draw(),
+    })
 }

@@ -288,7 +288,8 @@ pub async fn create(
         (status = 403, description = "`forbidden`: not an administrator"),
         (status = 404, description = "`voucher_not_found`"),
         (status = 409, description = "`stock_is_sold`: more are sold than there would be on sale; \
-            `sale_cancelled`: it is over for good; nothing was changed"),
+            `sale_cancelled`: it is over for good; `draw_closed`: the draw has its public number and is to come, until then \
+            only texts and a later end change; nothing was changed"),
         (status = 422, description = "`invalid_request`; also a sale that would end before it begins"),
     ))]
 pub async fn change(
@@ -310,6 +311,9 @@ pub async fn change(
         Changed::NotFound => Err(ApiError::new(Code::VoucherNotFound)),
         Changed::SoldAlready => Err(ApiError::new(Code::StockIsSold)),
         Changed::SaleCancelled => Err(ApiError::new(Code::SaleCancelled)),
+        Changed::DrawClosed => Err(ApiError::new(Code::DrawClosed).detail(
+            "the draw has its public number: until it is drawn, only texts and a later end change",
+        )),
         Changed::StockTooLarge => Err(ApiError::invalid("there would be too many to count")),
         Changed::NoDuration => Err(ApiError::invalid(
             "begin_time must lie before end_time, and a draw that is to come between them",

@@ -23,7 +23,8 @@ pub struct Draw {
     /// The source and the time of a public number that nobody could choose. Empty: there is none, and who knows the seed
     /// can know what an entry's place would be.
     pub beacon: String,
-    /// That number, once it is there.
+    /// That number in its one spelling, once it is there: as its source published it, without what is neither digit nor
+    /// letter, in lower case, without leading zeros.
     #[schema(required = true)]
     pub number: Option<String>,
     /// The ids of all entries, sorted, once they are closed.
@@ -40,9 +41,16 @@ pub struct Draw {
     pub drawn_at: Option<DateTime<Utc>>,
 }
 
-/// Whether a public number consists of digits and letters.
+/// What is said of any other text than [`is_public_number`] takes.
+pub const PUBLIC_NUMBER: &str =
+    "the number must be 1 to 200 digits and letters, in lower case and without leading zeros";
+
+/// Whether `text` is the one spelling of a public number. Of a number with several spellings, each draws other winners: who
+/// tells it could choose. The database has the same rule (`draw_number_has_one_spelling`).
 pub fn is_public_number(text: &str) -> bool {
-    (1..=200).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    (1..=200).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase())
+        && (text == "0" || !text.starts_with('0'))
 }
 
 fn hash(text: &str) -> String {
@@ -69,6 +77,11 @@ impl Draw {
         }
         if self.beacon.is_empty() != self.number.is_none() {
             return Err("it has a public number without a source, or a source without its number");
+        }
+        if self.number.as_deref().is_some_and(|number| !is_public_number(number)) {
+            return Err(
+                "its public number has capital letters, leading zeros or other signs: it could be chosen",
+            );
         }
         let number = self.number.as_deref().unwrap_or_default();
         let mut drawn = entries.clone();
@@ -109,13 +122,14 @@ mod tests {
         };
         assert_eq!(changed(|_| ()).map(|order| order.len()), Ok(3));
         type Change = fn(&mut Draw);
-        let wrong: [(Change, &str); 6] = [
+        let wrong: [(Change, &str); 7] = [
             (|draw| draw.entries = None, "not closed"),
             (|draw| draw.seed = None, "not drawn"),
             (|draw| draw.seed = Some("abd".to_owned()), "its seed"),
             (|draw| draw.entries.iter_mut().for_each(|entries| entries.reverse()), "not sorted"),
             (|draw| draw.entries.iter_mut().for_each(|entries| _ = entries.pop()), "not those"),
             (|draw| draw.number = None, "source"),
+            (|draw| draw.number = Some("042".to_owned()), "leading zeros"),
         ];
         for (change, why) in wrong {
             assert!(changed(change).is_err_and(|error| error.contains(why)), "{why}");
@@ -124,10 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn a_public_number_is_digits_and_letters() {
-        for (text, is) in [("", false), ("7f3A90", true), ("7:1", false), ("\u{663}", false)] {
-            assert_eq!(is_public_number(text), is, "{text}");
+    fn a_public_number_has_one_spelling() {
+        for text in ["0", "7", "7f3a90", "100", &"7".repeat(200)] {
+            assert!(is_public_number(text), "{text}");
         }
-        assert!(is_public_number(&"7".repeat(200)) && !is_public_number(&"7".repeat(201)));
+        for text in
+            ["", "7F3A90", "7f3A90", "007f3a90", "00", "07", "7:1", "\u{663}", &"7".repeat(201)]
+        {
+            assert!(!is_public_number(text), "{text}");
+        }
     }
 }

@@ -70,7 +70,8 @@ macro_rules! id {
 }
 
 id!(
-    /// A buyer.
+    /// A buyer. Ids up to [`UserId::LAST_OF_A_RANGE`] are made in ranges, for load tests; a first login takes one of
+    /// [`UserId::at`].
     UserId
 );
 id!(
@@ -82,6 +83,23 @@ id!(
     /// 32 bits of a per-day counter.
     OrderId
 );
+
+impl UserId {
+    /// The last id that a sequence may hand out, and a range have: those of logins have been greater since the second day
+    /// of 2022.
+    pub const LAST_OF_A_RANGE: i64 = (1 << 48) - 1;
+
+    /// An id for a first login: as in order ids 31 bits of seconds, then 32 `random` bits. A number of a
+    /// sequence would come again after a restore from a dump, or on a standby that did not get the last users, and
+    /// the tokens of before would then act for somebody else. `None` after the last second, and before that day.
+    pub const fn at(now: DateTime<Utc>, random: u32) -> Option<Self> {
+        let second = now.timestamp() - OrderId::EPOCH_SECONDS;
+        if second > OrderId::MAX_SECOND || second << 32 <= Self::LAST_OF_A_RANGE {
+            return None;
+        }
+        Some(Self((second << 32) | random as i64))
+    }
+}
 
 impl OrderId {
     /// 2022-01-01T00:00:00Z as Unix time, in seconds: second 0 of an order id.
@@ -135,6 +153,17 @@ mod tests {
         assert_eq!(OrderId::from_parts(0, OrderId::MAX_SEQUENCE + 1), None);
         assert_eq!(OrderId::from_parts(-1, 1), None);
         assert_eq!(OrderId::from_parts(0, 0), None);
+    }
+
+    #[test]
+    fn a_user_id_names_its_second_and_lies_beyond_every_range() {
+        let at = |second: i64, random| {
+            let now = DateTime::from_timestamp(OrderId::EPOCH_SECONDS + second, 0)?;
+            UserId::at(now, random).map(UserId::get)
+        };
+        assert_eq!(at(1 << 16, 0), Some(UserId::LAST_OF_A_RANGE + 1));
+        assert_eq!(at(OrderId::MAX_SECOND, u32::MAX), Some(i64::MAX));
+        assert_eq!([at((1 << 16) - 1, 7), at(-1, 7), at(OrderId::MAX_SECOND + 1, 7)], [None; 3]);
     }
 
     #[test]

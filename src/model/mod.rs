@@ -15,7 +15,7 @@ pub mod voucher;
 
 pub use clock::{Clock, ManualClock, SharedClock, SystemClock};
 pub use currency::Currency;
-pub use draw::{Draw, is_public_number};
+pub use draw::{Draw, PUBLIC_NUMBER, is_public_number};
 pub use ids::{InvalidId, OrderId, UserId, VoucherId};
 pub use line::{Entry, EntryStatus, HeldFor, Line};
 pub use order::{Due, Order, OrderStatus};

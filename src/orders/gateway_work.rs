@@ -131,7 +131,8 @@ impl GatewayWork {
             let pause = pause_after(refund.attempts);
             tracing::warn!(%payment, attempts = refund.attempts, %error, ?pause, "a refund waits");
             let _one = self.writing.lock().await;
-            refunds::postpone(pool, payment, &said(&error), now.plus(pause)).await?;
+            let next = now.plus(pause);
+            refunds::postpone(pool, payment, refund.attempts, &said(&error), next).await?;
             telemetry::refund_tried("failed");
             return Ok(false);
         }
@@ -160,17 +161,17 @@ impl GatewayWork {
         let claimed =
             payment_cancellations::claim(pool, payment, now.plus(Duration::ZERO), until).await?;
         drop(one);
-        let Some(attempts) = claimed else { return Ok(false) };
+        let Some(attempt) = claimed else { return Ok(false) };
         let (error, next) = match self.gateway.cancel_payment(payment).await {
             Ok(()) => (None, None),
             Err(error) => {
-                let may_try = attempts < MAX_CANCELLATION_ATTEMPTS;
-                tracing::info!(%payment, attempts, %error, may_try, "the gateway did not take a cancellation");
-                (Some(said(&error)), may_try.then(|| now.plus(pause_after(attempts))))
+                let may_try = attempt < MAX_CANCELLATION_ATTEMPTS;
+                tracing::info!(%payment, attempts = attempt, %error, may_try, "the gateway did not take a cancellation");
+                (Some(said(&error)), may_try.then(|| now.plus(pause_after(attempt))))
             }
         };
         let _one = self.writing.lock().await;
-        payment_cancellations::record(pool, payment, error.as_deref(), next).await?;
+        payment_cancellations::record(pool, payment, attempt, error.as_deref(), next).await?;
         Ok(error.is_none())
     }
 }

@@ -76,7 +76,7 @@ impl Orders {
                 let pause = pause_after(attempt).min(LONGEST_PAUSE);
                 // Where this fails, it is asked again when the claim ends.
                 if let Ok(turn) = turn().await {
-                    let _ = payments::ask_later(&turn, id, pause).await;
+                    let _ = payments::ask_later(&turn, id, attempt, pause).await;
                 }
                 Err(PayError::Gateway(error, pause))
             }

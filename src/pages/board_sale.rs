@@ -48,7 +48,7 @@ fn line(texts: &Texts) -> Markup {
             p #line-state.state role="status" {}
             form #number-form novalidate hidden {
                 (field("number", texts["number"], html! {
-                    input #number name="number" maxlength="200" autocomplete="off" aria-describedby="number-error";
+                    input #number name="number" maxlength="200" autocomplete="off" autocapitalize="none" aria-describedby="number-error";
                 }))
                 button.primary type="submit" { (texts["tell_number"]) }
             }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, any};
 use maud::html;
 
@@ -39,16 +39,26 @@ impl MissingPage {
 /// Answers at every address that no other route has.
 pub(super) fn route<S: Clone + Send + Sync + 'static>(site: &Site) -> MethodRouter<S> {
     let missing = MissingPage::new(site);
-    any(move |language: PageLanguage, uri: Uri, headers: HeaderMap| {
+    any(move |language: PageLanguage, method: Method, uri: Uri, headers: HeaderMap| {
         let missing = missing.clone();
         async move {
             // Some programs say that they take HTML, and mean nothing by it.
             if uri.path().starts_with("/api") {
                 return ApiError::new(Code::NotFound).into_response();
             }
-            missing.answer(language, &headers).await
+            match without_slash(&uri).filter(|_| method.is_safe()) {
+                Some(address) => Redirect::permanent(&address).into_response(),
+                None => missing.answer(language, &headers).await,
+            }
         }
     })
+}
+
+/// Where the page is of somebody who adds a slash. After two slashes at its beginning an address names another server.
+fn without_slash(uri: &Uri) -> Option<String> {
+    let path = uri.path().strip_suffix('/')?.trim_matches(['/', '\\']);
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    Some(format!("/{path}{query}"))
 }
 
 /// A browser that opens a page names HTML; a script, and a program, take anything.
@@ -76,4 +86,26 @@ fn render(site: &Site, language: Language) -> String {
         },
     };
     page.render(site)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_with_a_slash_leads_to_the_same_server_without_it() {
+        for (address, leads_to) in [
+            ("/lab/", Some("/lab")),
+            ("/lab/course/?lang=zh-CN", Some("/lab/course?lang=zh-CN")),
+            ("/lab//", Some("/lab")),
+            ("//", Some("/")),
+            ("//evil.example/", Some("/evil.example")),
+            ("/\\evil.example/", Some("/evil.example")),
+            ("/lab", None),
+            ("/lab?from=/board/", None),
+        ] {
+            let Ok(uri) = address.parse() else { unreachable!("{address}") };
+            assert_eq!(without_slash(&uri).as_deref(), leads_to, "{address}");
+        }
+    }
 }

@@ -38,8 +38,8 @@ fn content(texts: &Texts) -> Markup {
                 }
             }
             div.lead {
-                p { (texts["lead"]) }
                 p #account-notice role="status" {}
+                p { (texts["lead"]) }
             }
         }
         div.bar {

@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::postgres::PgPool;
 use uuid::Uuid;
 
-use super::columns::row;
+use super::columns::{column, row};
 use super::statements::{in_time, snapshot_within, step_in_time, step_with, transaction_within};
 use super::time_limits::GIVES_WAY;
 use super::vouchers::lock_sale;
@@ -189,45 +189,58 @@ pub async fn line(pool: &PgPool, voucher: VoucherId) -> Result<Option<Line>, Sto
 }
 
 /// What became of a public number for a draw.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum Told {
     /// The draw has this number.
     Kept,
     /// The entries are not closed yet.
-    TooEarly,
+    DrawOpen,
     /// The draw has another number, or takes none.
-    NotTaken,
-    /// The voucher has no draw, or there is none.
-    NoDraw,
+    DrawClosed,
+    /// The sale is paused, so nothing would be drawn while everybody could compute the winners.
+    SalePaused,
+    /// Nothing is drawn any more.
+    SaleEnded,
 }
 
-/// Keeps the public number that goes into the draw of `voucher`: once, after the close of its entries.
+column!(Told: &str);
+
+/// Keeps the public number that goes into the draw of `voucher`: once, after the close of its entries, while the sale is on.
+/// From then on until the draw [`vouchers::change`](super::vouchers::change) refuses what could change who wins. `None`: the
+/// voucher has no draw, or there is none.
 pub async fn tell_number(
     pool: &PgPool,
     voucher: VoucherId,
     number: &str,
-) -> Result<Told, StoreError> {
-    let now = order_steps::time(pool).await?;
-    let query = sqlx::query_as(
-        "with told as (
-           update vouchers set draw_beacon_number = $2, changed_at = $3
-           where id = $1 and draw_beacon <> '' and draw_beacon_number is null and draw_time <= $3
-           returning id
+) -> Result<Option<Told>, StoreError> {
+    // The time is read when the sale is locked: a sale that ended meanwhile draws nothing.
+    let query = sqlx::query_scalar(
+        "with now as materialized (select sale_time() as now),
+         judged as (
+           select case
+                    when draw_beacon_number = $2 then 'kept'
+                    when draw_time > now then 'draw_open'
+                    when draw_beacon = '' or draw_beacon_number is not null then 'draw_closed'
+                    when cancelled_at is not null or end_time <= now then 'sale_ended'
+                    when paused then 'sale_paused'
+                    else 'kept'
+                  end as told
+           from now, vouchers join seckill_vouchers on voucher_id = id
+           where id = $1 and draw_time is not null
+         ), kept as (
+           update vouchers set draw_beacon_number = $2, changed_at = now from judged, now
+           where id = $1 and told = 'kept' and draw_beacon_number is null
          )
-         select draw_time <= $3, coalesce(draw_beacon_number = $2, exists (select from told))
-         from vouchers where id = $1 and draw_time is not null",
+         select told from judged",
     )
     .bind(voucher.get())
-    .bind(number)
-    .bind(now);
-    let told: Option<(bool, bool)> =
-        in_time(pool, async |session| query.fetch_optional(session).await).await?;
-    Ok(match told {
-        Some((_, true)) => Told::Kept,
-        Some((true, false)) => Told::NotTaken,
-        Some((false, false)) => Told::TooEarly,
-        None => Told::NoDraw,
+    .bind(number);
+    step_with(GIVES_WAY, pool, async |session| {
+        lock_sale(session, voucher).await?;
+        query.fetch_optional(session).await
     })
+    .await
 }
 
 /// A voucher whose draw is due at `now`, or of which there is something for those in line; none of `except`. And how many

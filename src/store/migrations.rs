@@ -1,4 +1,4 @@
-//! The migrations, oldest first. Until 0.2.0 is published they are edited in place, and a database that was made by
+//! The migrations, oldest first. Until 0.1.0 is published they are edited in place, and a database that was made by
 //! other ones is refused; from then on they only add (CONTRIBUTING.md), so that servers of the release before go on
 //! beside a newer schema.
 //!
@@ -46,13 +46,13 @@ const READ_WITHIN: Duration = Duration::from_secs(5);
 /// The database was not migrated.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {
-    /// A version before 0.2.0 made the database, by other migrations.
+    /// Another build of seckill made the database, by other migrations: until the first release they are edited in place.
     #[error(
-        "the database was made by a version before 0.2.0 and cannot be migrated; nothing was changed. That \
-         version exports its orders (`seckill orders export`), and pg_dump all of it. Then name an empty database \
-         (DATABASE_URL) or another data directory (--data-dir)"
+        "the database was made by another build of seckill, with other migrations, and cannot be migrated; nothing \
+         was changed. That build exports its orders (`seckill orders export`), and pg_dump all of it. Then name an \
+         empty database (DATABASE_URL) or another data directory (--data-dir)"
     )]
-    MadeBefore,
+    MadeByAnotherBuild,
     /// The database did not do it.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -69,7 +69,7 @@ impl Database {
     /// at once: an advisory lock lets one in.
     ///
     /// # Errors
-    /// `MadeBefore` when other migrations made the database. `Unavailable` also when another session keeps a
+    /// `MadeByAnotherBuild` when other migrations made the database. `Unavailable` also when another session keeps a
     /// lock that a migration needs. `Defect` when a migration fails.
     pub async fn migrate(&self) -> Result<(), MigrationError> {
         if self.is_migrated().await? {
@@ -81,7 +81,7 @@ impl Database {
     /// Whether every migration of this version was applied. It only reads.
     ///
     /// # Errors
-    /// `MadeBefore` when other migrations made the database.
+    /// `MadeByAnotherBuild` when other migrations made the database.
     pub async fn is_migrated(&self) -> Result<bool, MigrationError> {
         self.find_pooler().await?;
         are_applied(self.pool()).await
@@ -107,7 +107,7 @@ async fn first_missing(
         match applied.iter().find(|(version, _)| *version == migration.version) {
             None => return Ok(Ok(Some(migration))),
             Some((_, checksum)) if *checksum != *migration.checksum => {
-                return Ok(Err(MigrationError::MadeBefore));
+                return Ok(Err(MigrationError::MadeByAnotherBuild));
             }
             Some(_) => {}
         }

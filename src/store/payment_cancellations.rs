@@ -42,22 +42,25 @@ pub async fn claim(
     step_with(GIVES_WAY, pool, async |session| query.fetch_optional(session).await).await
 }
 
-/// Writes what became of the attempt: what the gateway said, where it did not take it, and when it is told again.
+/// Writes what became of the `attempt` that [`claim`] returned: what the gateway said, where it did not take it, and when it
+/// is told again. If there was a later one meanwhile, that one counts.
 pub async fn record(
     pool: &PgPool,
     payment: PaymentId,
+    attempt: i32,
     error: Option<&str>,
     next: Option<DateTime<Utc>>,
 ) -> Result<(), StoreError> {
     let query = sqlx::query(
         "update payment_cancellations set last_error = $4, next_attempt_at = $5
-         where order_id = $1 and number = $2 and voucher_id = $3 and next_attempt_at is not null",
+         where order_id = $1 and number = $2 and voucher_id = $3 and next_attempt_at is not null and attempts = $6",
     )
     .bind(payment.order.get())
     .bind(payment.number)
     .bind(payment.voucher.get())
     .bind(error)
-    .bind(next);
+    .bind(next)
+    .bind(attempt);
     in_time(pool, async |connection| query.execute(connection).await).await?;
     Ok(())
 }

@@ -11,6 +11,7 @@ use sqlx::{FromRow, Row};
 
 use super::columns::{column, row};
 use super::statements::{in_time, step_in_time};
+use super::vouchers::breaks;
 use super::{Service, StoreError};
 use crate::model::{InvalidId, Order, OrderId, OrderStatus, UserId, VoucherId};
 
@@ -178,17 +179,22 @@ pub async fn open(
     })
 }
 
-/// The gateway did not say where to pay: it is not asked again for so long.
-pub async fn ask_later(pool: &PgPool, id: PaymentId, pause: Duration) -> Result<(), StoreError> {
+/// The gateway did not say at this attempt where to pay: it is not asked again for so long.
+pub async fn ask_later(
+    pool: &PgPool,
+    id: PaymentId,
+    attempt: i32,
+    pause: Duration,
+) -> Result<(), StoreError> {
     let query = sqlx::query(
         "update payments set next_attempt_at = $4
-         where order_id = $1 and number = $2 and voucher_id = $3 and pay_url is null",
+         where order_id = $1 and number = $2 and voucher_id = $3 and pay_url is null and attempts = $5",
     )
     .bind(id.order.get())
     .bind(id.number)
     .bind(id.voucher.get());
     let until = super::order_steps::time(pool).await? + pause;
-    let query = query.bind(until);
+    let query = query.bind(until).bind(attempt);
     step_in_time(pool, async |connection| query.execute(connection).await).await?;
     Ok(())
 }
@@ -204,8 +210,9 @@ pub(super) async fn list_due(
     in_time(pool, async |connection| query.fetch_all(connection).await).await
 }
 
-/// Keeps where the buyer pays, and returns in which state the order is. Where it is not unpaid any more, the gateway may
-/// have heard that the payment is not wanted before it knew of the payment: it is told again.
+/// Keeps where the buyer pays, and returns in which state the order is. If the order is not unpaid any more, the gateway may
+/// have got the message that the payment is not wanted before it knew the payment: it gets the message again. This counts as an
+/// attempt, so that a server that is telling the gateway now does not end the new message.
 pub async fn keep_pay_url(
     pool: &PgPool,
     id: PaymentId,
@@ -216,12 +223,13 @@ pub async fn keep_pay_url(
            select status from orders where id = $1 and voucher_id = $3
          ), kept as (
            update payments set pay_url = $4 where order_id = $1 and number = $2 and voucher_id = $3
+           returning status
          ), told_again as (
-           update payment_cancellations set next_attempt_at = created_at
+           update payment_cancellations set next_attempt_at = created_at, attempts = attempts + 1
            where order_id = $1 and number = $2 and voucher_id = $3
              and (select status from bought) <> 1
-             and exists (select from payments p where p.order_id = $1 and p.number = $2
-                         and p.voucher_id = $3 and p.status = 1)
+             -- As it is when its row is ours: money may have come while this waited for it.
+             and (select status from kept) = 1
          )
          select status from bought",
     )
@@ -346,25 +354,22 @@ async fn settle_money(
     money: &Money,
     kind: Option<i16>,
 ) -> Result<Option<NoticeOutcome>, StoreError> {
-    // The same money may be said to be for two orders at the same moment. One of the calls meets the unique index;
-    // when it is made again, it finds the money, unless that belongs to an order of another voucher.
-    for _ in 0..2 {
-        let query = sqlx::query_scalar(call)
-            .bind(id.voucher.get())
-            .bind(id.order.get())
-            .bind(id.number)
-            .bind(&money.transaction)
-            .bind(money.amount);
-        let query = if let Some(kind) = kind { query.bind(kind) } else { query };
-        let said: Option<Option<NoticeOutcome>> =
-            step_in_time(pool, async |session| match query.fetch_one(session).await {
-                Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Ok(None),
-                said => said.map(Some),
-            })
-            .await?;
-        if let Some(said) = said {
-            return Ok(said);
+    let query = sqlx::query_scalar(call)
+        .bind(id.voucher.get())
+        .bind(id.order.get())
+        .bind(id.number)
+        .bind(&money.transaction)
+        .bind(money.amount);
+    let query = if let Some(kind) = kind { query.bind(kind) } else { query };
+    // The money of an order of another voucher is found by this unique index alone.
+    let said = step_in_time(pool, async |session| match query.fetch_one(session).await {
+        Err(sqlx::Error::Database(error)) if breaks(&*error, "payments_one_per_transaction") => {
+            Ok(None)
         }
+        said => said.map(Some),
+    });
+    if let Some(said) = said.await? {
+        return Ok(said);
     }
     tracing::warn!(payment = %id, transaction = money.transaction,
         "the gateway says of this payment that it was made with money that paid for another order");

@@ -23,7 +23,7 @@ use super::{StoreError, pooler, stale_sessions};
 use crate::model::VoucherId;
 
 pub use super::connecting::CONNECTIONS;
-pub use super::source::UrlFile;
+pub use super::source::{UrlFile, supported};
 
 /// How long a handle that is closed waits for what is under way. Purchases have ended before.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

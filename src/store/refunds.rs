@@ -110,22 +110,25 @@ pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<FinishedRefund,
     step_in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
-/// The gateway has not given the money back, because of `error`: it is tried again at `next`.
+/// The gateway has not given the money back at this attempt, because of `error`: it is tried again at `next`. A server whose
+/// claim is over changes nothing.
 pub async fn postpone(
     pool: &PgPool,
     payment: PaymentId,
+    attempt: i32,
     error: &str,
     next: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let query = sqlx::query(
         "update refunds set last_error = $4, next_attempt_at = $5
-         where order_id = $1 and number = $2 and voucher_id = $3 and status = 1",
+         where order_id = $1 and number = $2 and voucher_id = $3 and status = 1 and attempts = $6",
     )
     .bind(payment.order.get())
     .bind(payment.number)
     .bind(payment.voucher.get())
     .bind(error)
-    .bind(next);
+    .bind(next)
+    .bind(attempt);
     in_time(pool, async |connection| query.execute(connection).await).await?;
     Ok(())
 }

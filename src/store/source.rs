@@ -1,6 +1,7 @@
 //! Where the address of PostgreSQL stands: in a variable, or in a file that is read again, as is the file of passwords
 //! (`PGPASSFILE`).
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
+use url::Url;
 
 use super::stale_sessions::database_of;
 use super::{Service, StoreError};
@@ -21,6 +23,101 @@ pub struct UrlFile {
     pub read: fn(&str) -> Result<String, String>,
 }
 
+/// The parameters of a URL that sqlx reads, beside `options[NAME]`.
+const PARAMETERS: [&str; 18] = [
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
+    "ssl-mode",
+    "ssl-root-cert",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "statement-cache-capacity",
+    "user",
+];
+
+/// Two of them have several names.
+const ROOTS: [&str; 3] = ["sslrootcert", "ssl-root-cert", "ssl-ca"];
+const MODES: [&str; 2] = ["sslmode", "ssl-mode"];
+
+/// The parameters that libpq knows beside them, whose names may be said.
+const UNSUPPORTED: [&str; 28] = [
+    "channel_binding",
+    "client_encoding",
+    "connect_timeout",
+    "fallback_application_name",
+    "gssdelegation",
+    "gssencmode",
+    "gsslib",
+    "keepalives",
+    "keepalives_count",
+    "keepalives_idle",
+    "keepalives_interval",
+    "krbsrvname",
+    "load_balance_hosts",
+    "passfile",
+    "replication",
+    "require_auth",
+    "requirepeer",
+    "requiressl",
+    "service",
+    "ssl_max_protocol_version",
+    "ssl_min_protocol_version",
+    "sslcertmode",
+    "sslcompression",
+    "sslcrl",
+    "sslnegotiation",
+    "sslpassword",
+    "target_session_attrs",
+    "tcp_user_timeout",
+];
+
+/// The URL with the parameters that sqlx reads, and what to call the others: at each reading sqlx would log their values, and
+/// one of them may be a password.
+///
+/// # Errors
+/// Says what is wrong, without a word of the URL.
+pub fn supported(url: &str) -> Result<(String, BTreeSet<String>), String> {
+    let form = |_| "it is not of the form postgres://user:password@host:port/database".to_owned();
+    let mut parsed = Url::parse(url).map_err(form)?;
+    let (mut kept, left_out): (Vec<_>, Vec<_>) = parsed
+        .query_pairs()
+        .into_owned()
+        .partition(|(name, _)| PARAMETERS.contains(&&**name) || name.starts_with("options["));
+    // As libpq has it: the authorities that the system trusts, and nothing that checks less.
+    let all = kept.len();
+    kept.retain(|(name, value)| !(ROOTS.contains(&&**name) && value == "system"));
+    if kept.len() < all {
+        let mode = kept.iter().rfind(|(name, _)| MODES.contains(&&**name));
+        match mode.map(|(_, mode)| mode.as_str()) {
+            None => kept.push(("sslmode".to_owned(), "verify-full".to_owned())),
+            Some("verify-full") => {}
+            Some(_) => return Err("sslrootcert=system needs sslmode=verify-full".to_owned()),
+        }
+    } else if left_out.is_empty() {
+        return Ok((url.to_owned(), BTreeSet::new()));
+    }
+    parsed.set_query(None);
+    if !kept.is_empty() {
+        parsed.query_pairs_mut().extend_pairs(kept);
+    }
+    // A value with an `&` in it that is not escaped looks like a name.
+    let named = |name: String| match UNSUPPORTED.contains(&&*name) {
+        true => format!("the parameter {name}"),
+        false => "a parameter that PostgreSQL does not know".to_owned(),
+    };
+    Ok((parsed.into(), left_out.into_iter().map(|(name, _)| named(name)).collect()))
+}
+
 /// Where the address stands.
 #[derive(Debug)]
 pub(super) struct AddressSource {
@@ -30,11 +127,19 @@ pub(super) struct AddressSource {
     name: String,
     /// Why the newest text is not used, and how many looks in a row have found that.
     unused: Mutex<(String, u32)>,
+    /// Parameters of which the log has said that they are left out.
+    left_out: Mutex<BTreeSet<String>>,
 }
 
 impl AddressSource {
     pub(super) fn new(url: &str, file: Option<UrlFile>, name: String) -> Self {
-        Self { url: url.to_owned(), file, name, unused: Mutex::default() }
+        Self {
+            url: url.to_owned(),
+            file,
+            name,
+            unused: Mutex::default(),
+            left_out: Mutex::default(),
+        }
     }
 
     /// Whether it stands in a file.
@@ -86,6 +191,15 @@ impl AddressSource {
             }
             None => self.url.clone(),
         };
+        let (url, left_out) =
+            supported(&url).map_err(|why| StoreError::defect(Service::Postgres, why))?;
+        let mut said = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in left_out {
+            if !said.contains(&name) {
+                tracing::warn!("DATABASE_URL has {name}, which is not supported and is left out");
+                said.insert(name);
+            }
+        }
         Ok(PgConnectOptions::from_str(&url)?
             .application_name(&self.name)
             // It is about floats in text, which we never read, and poolers refuse it.
@@ -136,6 +250,41 @@ mod tests {
             ),
         ] {
             assert_eq!(is_elsewhere(&address(one), &address(other)), elsewhere, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn parameters_that_are_not_supported_are_left_out_and_the_others_stay_as_they_were() {
+        let of = |query: &str| {
+            let (url, left_out) = supported(&format!("postgres://u:p%40@h/d{query}"))?;
+            let kept = url.strip_prefix("postgres://u:p%40@h/d").unwrap_or_default().to_owned();
+            Ok::<_, String>((kept, left_out.into_iter().collect::<Vec<_>>().join(" ")))
+        };
+        for (query, kept, left_out) in [
+            ("", "", ""),
+            ("?sslmode=require&options[a]=b", "?sslmode=require&options[a]=b", ""),
+            ("?channel_binding=require", "", "the parameter channel_binding"),
+            (
+                "?gsslib=s1&host=/x%20y&gsslib=s2&sslcrl=s3",
+                "?host=%2Fx+y",
+                "the parameter gsslib the parameter sslcrl",
+            ),
+            ("?sslrootcert=system", "?sslmode=verify-full", ""),
+            ("?sslmode=verify-full&ssl-ca=system", "?sslmode=verify-full", ""),
+            (
+                "?sslpassword=s3cr&t",
+                "",
+                "a parameter that PostgreSQL does not know the parameter sslpassword",
+            ),
+            ("?sslrootcert=/etc/system", "?sslrootcert=/etc/system", ""),
+        ] {
+            assert_eq!(of(query), Ok((kept.to_owned(), left_out.to_owned())), "{query}");
+        }
+        for mode in ["disable", "prefer", "require", "verify-ca", "nonsense"] {
+            for before in ["", "sslmode=verify-full&"] {
+                let refused = of(&format!("?{before}sslmode={mode}&sslrootcert=system"));
+                assert!(refused.is_err_and(|why| why.contains("verify-full")), "{before}{mode}");
+            }
         }
     }
 

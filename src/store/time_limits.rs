@@ -34,10 +34,15 @@ pub const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
 /// How long memory is believed: less than the promised second, for a read itself takes a moment.
 pub const FRESH_FOR: Duration = Duration::from_millis(900);
 
+/// How old a "sold out" may be when it is sent (promise `no_lasting_refusal`): what memory says, and then two questions
+/// about an order of the buyer, for one may have to wait for the one before.
+const REFUSAL_AT_MOST: Duration = Duration::from_millis(2_500);
+
 const _: () = {
     assert!(CONNECTION_WITHIN.as_millis() < ANSWER_WITHIN.as_millis());
     assert!(ANSWER_WITHIN.as_millis() < FRESH_FOR.as_millis());
     assert!(FRESH_FOR.as_millis() < 1_000);
+    assert!(FRESH_FOR.as_millis() + 2 * ANSWER_WITHIN.as_millis() <= REFUSAL_AT_MOST.as_millis());
 };
 
 #[cfg(test)]

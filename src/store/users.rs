@@ -27,21 +27,30 @@ pub async fn find_or_create(
     nickname: &str,
     now: DateTime<Utc>,
 ) -> Result<User, StoreError> {
-    // Most logins are not the first one: for them nothing is written.
-    if let Some(user) = find_by_phone(pool, phone).await? {
-        return Ok(user);
+    loop {
+        // Most logins are not the first one: for them nothing is written.
+        if let Some(user) = find_by_phone(pool, phone).await? {
+            return Ok(user);
+        }
+        let id = UserId::at(now, rand::random()).ok_or_else(|| {
+            StoreError::defect(Service::Postgres, "no user id names the present time")
+        })?;
+        // If another login has made this user meanwhile, the next look finds it; if somebody else has the id, another is drawn.
+        let query = sqlx::query_as(
+            "insert into users (id, phone, nickname, created_at) values ($1, $2, $3, $4)
+             on conflict do nothing
+             returning id, phone, nickname, created_at, tokens_not_before",
+        )
+        .bind(id.get())
+        .bind(phone)
+        .bind(nickname)
+        .bind(now);
+        let _place = place_of(&WRITING).await?;
+        let made = step_with(GIVES_WAY, pool, async |session| query.fetch_optional(session).await);
+        if let Some(user) = made.await? {
+            return Ok(user);
+        }
     }
-    // The update changes nothing. It makes `returning` also return a row that came meanwhile.
-    let query = sqlx::query_as(
-        "insert into users (phone, nickname, created_at) values ($1, $2, $3)
-         on conflict (phone) do update set phone = excluded.phone
-         returning id, phone, nickname, created_at, tokens_not_before",
-    )
-    .bind(phone)
-    .bind(nickname)
-    .bind(now);
-    let _place = place_of(&WRITING).await?;
-    step_with(GIVES_WAY, pool, async |session| query.fetch_one(session).await).await
 }
 
 /// Statements of this process that write users, at once, on the connections of all readers. Another session may hold a
@@ -76,14 +85,10 @@ pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError>
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
-/// On Citus the users that were made through a worker have ids from 2^48 on, a range for each worker: the
-/// sequence of the coordinator must not go there.
-pub const LAST_ID_HERE: i64 = (1 << 48) - 1;
-
 /// How long the database may take to set ids aside.
 const RESERVED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Sets aside `count` ids in a row, for [`create_range`], that no user has and no login will draw. Returns the first.
+/// Sets aside `count` ids in a row, for [`create_range`], that no user has. Returns the first.
 pub async fn reserve_ids(pool: &PgPool, count: u32) -> Result<UserId, StoreError> {
     let reserve = async |session: &mut DatabaseSession| {
         sqlx::query("lock table users in share row exclusive mode").execute(&mut *session).await?;
@@ -91,7 +96,7 @@ pub async fn reserve_ids(pool: &PgPool, count: u32) -> Result<UserId, StoreError
             "select greatest(nextval(pg_get_serial_sequence('users', 'id')),
                              (select coalesce(max(id), 0) + 1 from users where id <= $1))",
         )
-        .bind(LAST_ID_HERE)
+        .bind(UserId::LAST_OF_A_RANGE)
         .fetch_one(&mut *session)
         .await?;
         sqlx::query("select setval(pg_get_serial_sequence('users', 'id'), $1)")
@@ -126,13 +131,13 @@ pub async fn create_range(
     .bind(first.get())
     .bind(i64::from(count))
     .bind(now);
-    // Later logins take numbers after these; the sequence never goes back.
+    // Later ranges come after these; the sequence never goes back.
     let set_sequence = sqlx::query(
         "select setval(pg_get_serial_sequence('users', 'id'),
                        greatest((select max(id) from users where id <= $1),
                                 nextval(pg_get_serial_sequence('users', 'id')) - 1))",
     )
-    .bind(LAST_ID_HERE);
+    .bind(UserId::LAST_OF_A_RANGE);
     transaction_within(CREATED_WITHIN, pool, async |session| {
         let created = create.execute(&mut *session).await?.rows_affected();
         set_sequence.execute(session).await?;

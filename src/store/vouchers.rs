@@ -1,6 +1,7 @@
 //! Vouchers and their sales.
 
 use chrono::{DateTime, Utc};
+use sqlx::error::DatabaseError;
 use sqlx::postgres::PgPool;
 use sqlx::{FromRow, Row};
 
@@ -46,6 +47,8 @@ pub enum Changed {
     NoDuration,
     /// Its sale was cancelled, for good, and nothing was changed.
     SaleCancelled,
+    /// Its draw has the public number and is to come: what could change who wins stays, and nothing was changed.
+    DrawClosed,
 }
 
 /// Changes a voucher and its sale, together or not at all. Its revision moves.
@@ -67,7 +70,9 @@ pub async fn change(
            where voucher_id = $1 and cancelled_at is null
              and not exists (select from vouchers drawn
                              where id = $1 and drawn_at is null
-                               and (draw_time <= coalesce($4, begin_time) or draw_time >= coalesce($5, end_time)))
+                               and (draw_time <= coalesce($4, begin_time) or draw_time >= coalesce($5, end_time)
+                                    or draw_beacon_number is not null
+                                       and (num_nonnulls($2, $4, $6, $7) > 0 or $3 <> 0 or $8 or $5 < end_time)))
            for no key update
          ), s as (
            update seckill_vouchers sale
@@ -120,8 +125,7 @@ pub async fn change(
 /// What the database does not let be.
 fn refusal(refused: &sqlx::Error) -> Option<Changed> {
     let error = refused.as_database_error()?;
-    // On Citus the name of a shard's constraint may end with its number.
-    let broken = |name: &str| error.constraint().is_some_and(|it| it.starts_with(name));
+    let broken = |name| breaks(error, name);
     if broken("stock_never_negative") || broken("seckill_vouchers_initial_stock_check") {
         Some(Changed::SoldAlready)
     } else if broken("sale_has_a_duration") {
@@ -129,6 +133,11 @@ fn refusal(refused: &sqlx::Error) -> Option<Changed> {
     } else {
         (error.code().as_deref() == Some(OUT_OF_RANGE)).then_some(Changed::StockTooLarge)
     }
+}
+
+/// Whether it is this constraint that a statement broke. On Citus the name of a shard's constraint may end with its number.
+pub(super) fn breaks(error: &dyn DatabaseError, constraint: &str) -> bool {
+    error.constraint().is_some_and(|name| name.starts_with(constraint))
 }
 
 /// Locks the sale of `voucher`, whose buyers wait from here on: so the transaction waits for nothing else for long.
@@ -143,11 +152,18 @@ pub(super) async fn lock_sale(
 /// Why no row of `voucher` was changed.
 async fn unchanged(session: &mut DatabaseSession, voucher: VoucherId) -> sqlx::Result<Changed> {
     let query = sqlx::query_scalar(
-        "select cancelled_at is not null from seckill_vouchers where voucher_id = $1",
+        "select case
+                  when cancelled_at is not null then 'sale_cancelled'
+                  when drawn_at is null and draw_beacon_number is not null then 'draw_closed'
+                  else 'no_duration'
+                end
+         from seckill_vouchers join vouchers on id = voucher_id where voucher_id = $1",
     );
-    Ok(match query.bind(voucher.get()).fetch_optional(session).await? {
-        Some(true) => Changed::SaleCancelled,
-        Some(false) => Changed::NoDuration,
+    let why: Option<String> = query.bind(voucher.get()).fetch_optional(session).await?;
+    Ok(match why.as_deref() {
+        Some("sale_cancelled") => Changed::SaleCancelled,
+        Some("draw_closed") => Changed::DrawClosed,
+        Some(_) => Changed::NoDuration,
         None => Changed::NotFound,
     })
 }

@@ -1,9 +1,12 @@
 //! Login codes and sessions.
 
+use seckill::model::{Clock, SystemClock, UserId};
+use seckill::store::users;
 use serde_json::{Value, json};
 use sqlx::{Connection, Executor, PgConnection};
 
 use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::world::{World, user};
 use testkit::wait::eventually;
 
 const PHONE: &str = "13800138000";
@@ -50,6 +53,29 @@ async fn a_code_reaches_the_gateway_and_logs_in_once() {
     assert_eq!(session.body["user"]["phone"], PHONE);
     assert!(session.body["user"]["id"].is_string(), "{session:?}");
     try_code(&api, PHONE, &code).await.problem(401, "unauthenticated");
+}
+
+/// A standby that did not get the last users is promoted, or a dump is restored: then the database hands out once more what
+/// its sequences handed out before.
+#[tokio::test]
+async fn a_token_of_a_user_whom_the_database_lost_acts_for_nobody() {
+    let api = Api::new().await;
+    let lost = log_in(&api, PHONE).await;
+    let token = lost.text_of("token");
+    let mut session = api.world.database.pool().acquire().await.unwrap();
+    session.execute("delete from users; alter sequence users_id_seq restart").await.unwrap();
+    let others = log_in(&api, "13800138001").await;
+    assert_ne!(others.body["user"]["id"], lost.body["user"]["id"]);
+    for (method, path) in [("GET", "/api/me"), ("DELETE", "/api/sessions")] {
+        let request = api.request(method, path).header("authorization", format!("Bearer {token}"));
+        api.send(request).await.problem(401, "unauthenticated");
+    }
+    // The same person is another user from now on.
+    let again = log_in(&api, PHONE).await;
+    assert_ne!(again.body["user"]["id"], lost.body["user"]["id"]);
+    // Ranges for load tests do not come near.
+    assert_eq!(users::reserve_ids(api.world.database.pool(), 7).await.unwrap().get(), 1);
+    assert_eq!(users::reserve_ids(api.world.database.pool(), 1).await.unwrap().get(), 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -263,4 +289,27 @@ async fn only_an_administrators_phone_may_put_vouchers_on_sale() {
         }
     }
     api.post("/api/vouchers", &voucher).await.problem(401, "unauthenticated");
+}
+
+/// Ids are drawn at random, so that now and then one is somebody's.
+#[tokio::test]
+async fn a_first_login_draws_again_while_its_id_is_somebody_elses() {
+    let world = World::new().await;
+    world.users(1).await;
+    let mut owner = PgConnection::connect(&world.database_url).await.unwrap();
+    let taken_twice = "create sequence draws;
+        create function draw_taken() returns trigger language plpgsql security definer as $$
+        begin
+            if nextval('draws') <= 2 then new.id := 1; end if;
+            return new;
+        end $$;
+        create trigger draw_taken before insert on users for each row execute function draw_taken()";
+    owner.execute(taken_twice).await.unwrap();
+    let (pool, now) = (world.database.pool(), SystemClock.now());
+    let made = users::find_or_create(pool, PHONE, "new", now).await.unwrap();
+    assert!(made.id.get() > UserId::LAST_OF_A_RANGE, "{made:?}");
+    assert_ne!(users::find(pool, user(1)).await.unwrap().unwrap().phone, PHONE);
+    let drawn: i64 =
+        sqlx::query_scalar("select last_value from draws").fetch_one(&mut owner).await.unwrap();
+    assert_eq!(drawn, 3);
 }

@@ -129,6 +129,23 @@ async fn where_no_page_is_people_see_one_and_programs_hear_a_problem() {
 }
 
 #[tokio::test]
+async fn every_page_is_there_for_those_who_add_a_slash_too() {
+    let api = Api::new().await;
+    let first = page(&api, "/", "en").await.text;
+    let linked = addresses(&first, "href").filter(|it| it.starts_with('/') && !it.contains('.'));
+    let pages: Vec<_> = linked.chain(["/sandbox/payments/1.2.3"]).collect();
+    assert!(pages.contains(&"/board") && pages.contains(&"/docs/"), "{pages:?}");
+    for path in pages {
+        let path = path.trim_end_matches('/');
+        let [with, without] = ["/?lang=zh-CN", "?lang=zh-CN"].map(|end| format!("{path}{end}"));
+        let shown = page(&api, &with, "en").await.text;
+        assert!(shown == page(&api, &without, "en").await.text, "{path}");
+    }
+    api.get("/nothing/").await.problem(404, "not_found");
+    api.get("/api/vouchers/").await.problem(404, "not_found");
+}
+
+#[tokio::test]
 async fn every_page_has_an_icon_and_so_has_the_address_that_browsers_guess() {
     let api = Api::new().await;
     let page = page(&api, "/", "en").await.text;

@@ -1,6 +1,7 @@
 //! The payment gateway of the sales for money, and what it did.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -10,7 +11,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use axum::{Json, Router};
-use rand::RngExt;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use seckill::http::webhook::{SIGNATURE, SigningKey};
 use serde_json::{Value, json};
 
@@ -39,15 +41,20 @@ pub(super) struct Books {
 pub(super) struct Gateway {
     books: Arc<Mutex<Books>>,
     key: SigningKey,
+    seed: u64,
+    /// What it makes of what the shop asks.
+    whims: Arc<Mutex<StdRng>>,
     pub(super) client: reqwest::Client,
     pub(super) nodes: Arc<Mutex<Vec<SocketAddr>>>,
 }
 
 impl Gateway {
-    /// One that listens at the address beside it.
-    pub(super) async fn start(client: reqwest::Client) -> (Self, SocketAddr) {
+    /// One that listens at the address beside it, in the round of this seed.
+    pub(super) async fn start(client: reqwest::Client, seed: u64) -> (Self, SocketAddr) {
         let key = SigningKey::new(SECRET.as_bytes());
-        let gateway = Self { books: Arc::default(), key, client, nodes: Arc::default() };
+        let whims = Arc::new(Mutex::new(dice(seed, "the gateway")));
+        let (books, nodes) = (Arc::default(), Arc::default());
+        let gateway = Self { books, key, seed, whims, client, nodes };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let routes = Router::new().route("/", post(Self::asked)).with_state(gateway.clone());
@@ -59,60 +66,60 @@ impl Gateway {
         self.books.lock().unwrap()
     }
 
-    /// One of the nodes, which may be dead.
-    pub(super) fn node(&self) -> SocketAddr {
+    /// What `actor` chooses by in this round.
+    pub(super) fn dice(&self, actor: impl Hash) -> StdRng {
+        dice(self.seed, actor)
+    }
+
+    /// One of the nodes in turn, which may be dead.
+    pub(super) fn node(&self, turn: u32) -> SocketAddr {
         let nodes = self.nodes.lock().unwrap();
-        nodes[rand::rng().random_range(0..nodes.len())]
+        nodes[turn as usize % nodes.len()]
     }
 
     /// Takes the buyer's money, now and then twice, and says so, now and then much too late.
-    pub(super) fn pay(&self, payment: &str, amount: i64) {
-        let times = if chance(0.05) { 2 } else { 1 };
-        for number in 0..times {
-            let transaction = format!("{payment}-{number}-{}", rand::random::<u32>());
+    pub(super) fn pay(&self, payment: &str, amount: i64, dice: &mut StdRng) {
+        let transaction = |number| format!("{payment}-{number}");
+        let times = if dice.random_bool(0.05) { 2 } else { 1 };
+        for transaction in (0..times).map(transaction) {
             let took = (payment.to_owned(), amount);
             self.books().taken.insert(transaction.clone(), took);
             let said = json!({
                 "payment_id": payment, "status": "succeeded", "transaction_id": transaction,
                 "amount": amount,
             });
-            let late = if chance(0.15) { 3_500 } else { 800 };
+            let late = if dice.random_bool(0.15) { 3_500 } else { 800 };
             // What comes twice comes at different times: also the second before the first.
-            for _ in 0..rand::rng().random_range(1..=3) {
-                self.tell(said.clone(), Duration::from_millis(rand::rng().random_range(0..late)));
+            for _ in 0..dice.random_range(1..=3) {
+                self.tell(said.clone(), late, dice);
             }
         }
-        if chance(0.08) {
+        if dice.random_bool(0.08) {
             // It gives the money back by itself, and may say so before it says that it took it.
-            let first = self
-                .books()
-                .taken
-                .keys()
-                .find(|it| it.starts_with(&format!("{payment}-0-")))
-                .cloned();
-            let transaction = first.unwrap_or_else(|| unreachable!("it was taken above"));
+            let transaction = transaction(0);
             self.books().given_back.insert(transaction.clone(), amount);
             let said = json!({
                 "payment_id": payment, "status": "refunded", "transaction_id": transaction, "amount": amount,
             });
-            self.tell(said, Duration::from_millis(rand::rng().random_range(0..2_500)));
+            self.tell(said, 2_500, dice);
         }
-        if chance(0.2) {
+        if dice.random_bool(0.2) {
             // It was declined first, and that is heard whenever.
             let said = json!({ "payment_id": payment, "status": "failed" });
-            self.tell(said, Duration::from_millis(rand::rng().random_range(0..1_500)));
+            self.tell(said, 1_500, dice);
         }
     }
 
-    /// Says something until a node takes it.
-    fn tell(&self, said: Value, delay: Duration) {
+    /// Says something, within so many milliseconds, until a node takes it.
+    fn tell(&self, said: Value, late: u64, dice: &mut StdRng) {
         self.books().untold += 1;
-        let gateway = self.clone();
+        let (gateway, turn) = (self.clone(), dice.random_range(0..2));
+        let delay = Duration::from_millis(dice.random_range(0..late));
         tokio::spawn(async move {
             tokio::time::sleep(delay).await;
             let body = said.to_string();
-            loop {
-                let url = format!("http://{}/api/payments/notifications", gateway.node());
+            for turn in turn.. {
+                let url = format!("http://{}/api/payments/notifications", gateway.node(turn));
                 let signature = gateway.key.sign(1, body.as_bytes());
                 let request = gateway.client.post(url).header(SIGNATURE, signature);
                 let answer = request.body(body.clone()).send().await;
@@ -129,34 +136,63 @@ impl Gateway {
         });
     }
 
-    /// What the shop asks for.
+    /// What the shop asks for. An assertion here would reach no test.
     async fn asked(
         State(gateway): State<Self>,
         headers: HeaderMap,
         body: Bytes,
     ) -> (StatusCode, Json<Value>) {
-        let signature = headers[SIGNATURE].to_str().unwrap();
-        assert!(gateway.key.verifies(signature, &body), "the shop signs what it says");
-        let asked: Value = serde_json::from_slice(&body).unwrap();
-        if asked["type"] == "payment" {
-            let url = format!("https://pay.example/{}", asked["payment_id"].as_str().unwrap());
-            return (StatusCode::OK, Json(json!({ "pay_url": url })));
+        let (status, answer) = gateway.answer(&headers, &body).unwrap_or_else(|| {
+            gateway.books().wrong.push(format!("asked for {body:?} with {headers:?}"));
+            (StatusCode::BAD_REQUEST, Value::Null)
+        });
+        (status, Json(answer))
+    }
+
+    /// `None`: the shop should not ask for this, or has not signed it.
+    fn answer(&self, headers: &HeaderMap, body: &Bytes) -> Option<(StatusCode, Value)> {
+        let signature = headers.get(SIGNATURE)?.to_str().ok()?;
+        let asked: Value = serde_json::from_slice(body).ok()?;
+        if !self.key.verifies(signature, body) {
+            return None;
         }
-        let broken = (StatusCode::INTERNAL_SERVER_ERROR, Json(Value::Null));
-        if chance(0.2) {
-            return broken;
+        let payment = asked["payment_id"].as_str()?;
+        let chance = |share| self.whims.lock().unwrap().random_bool(share);
+        let broken = (StatusCode::INTERNAL_SERVER_ERROR, Value::Null);
+        let done = (StatusCode::OK, Value::Null);
+        match asked["type"].as_str()? {
+            "payment" => {
+                let url = format!("https://pay.example/{payment}");
+                return Some((StatusCode::OK, json!({ "pay_url": url })));
+            }
+            "cancellation" | "refund" if chance(0.2) => return Some(broken),
+            "cancellation" => return Some(done),
+            "refund" => {}
+            _ => return None,
         }
-        if asked["type"] == "cancellation" {
-            return (StatusCode::OK, Json(Value::Null));
-        }
-        assert_eq!(asked["type"], "refund");
-        let id = asked["transaction_id"].as_str().unwrap().to_owned();
-        gateway.books().given_back.insert(id, asked["amount"].as_i64().unwrap());
+        let transaction = asked["transaction_id"].as_str()?.to_owned();
+        self.books().given_back.insert(transaction, asked["amount"].as_i64()?);
         // The answer is lost: the shop asks again.
-        if chance(0.15) { broken } else { (StatusCode::OK, Json(Value::Null)) }
+        Some(if chance(0.15) { broken } else { done })
     }
 }
 
-pub(super) fn chance(share: f64) -> bool {
-    rand::rng().random_bool(share)
+/// What `actor` chooses by in the round of this seed, whatever others have chosen before.
+pub(super) fn dice(seed: u64, actor: impl Hash) -> StdRng {
+    let mut hasher = DefaultHasher::new();
+    (seed, actor).hash(&mut hasher);
+    StdRng::seed_from_u64(hasher.finish())
+}
+
+#[tokio::test]
+async fn what_an_actor_chooses_is_of_the_seed_and_of_nobody_else() {
+    let choices = async |seed, others: u64| {
+        let (gateway, _) = Gateway::start(reqwest::Client::new(), seed).await;
+        for other in 0..others {
+            let _: u64 = gateway.dice(("a buyer", other)).random();
+        }
+        gateway.dice(("a buyer", 7)).random::<u64>()
+    };
+    assert_eq!(choices(1, 0).await, choices(1, 20).await);
+    assert_ne!(choices(1, 0).await, choices(2, 0).await);
 }

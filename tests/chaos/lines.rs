@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use rand::RngExt;
+use rand::rngs::StdRng;
 use reqwest::Method;
 use seckill::model::{Clock, Draw, SystemClock, VoucherId};
 use seckill::store::vouchers::{NewDraw, NewVoucher};
@@ -16,7 +17,7 @@ use sqlx::PgPool;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::gateway::{Gateway, chance};
+use super::gateway::Gateway;
 use super::money::{PAUSE, PRICE, decide, insist};
 use crate::faults::sale::{Sale, put_on_sale};
 use testkit::wait::eventually;
@@ -29,10 +30,10 @@ const BUYERS_EACH: i64 = 100;
 const LOOKS_EVERY: Duration = Duration::from_millis(200);
 
 /// A sale since an hour ago, whose entries close while the round goes on.
-pub async fn open(pool: &PgPool) -> VoucherId {
+pub async fn open(pool: &PgPool, dice: &mut StdRng) -> VoucherId {
     let now = SystemClock.now();
     let hour = TimeDelta::hours(1);
-    let time = now + TimeDelta::milliseconds(rand::rng().random_range(1_500..4_000));
+    let time = now + TimeDelta::milliseconds(dice.random_range(1_500..4_000));
     let draw = Some(NewDraw { time, beacon: String::new() });
     let free = NewVoucher::free("drawn", STOCK, now - hour, now + hour);
     let new = NewVoucher { price: PRICE, pay_within_s: 2, draw, ..free };
@@ -61,7 +62,8 @@ async fn stand(
     stop: Arc<AtomicBool>,
 ) {
     for (buyer, token) in buyers {
-        let buyer = Buyer { gateway: &gateway, voucher, buyer, token, stop: &stop };
+        let dice = gateway.dice(("waiting", buyer));
+        let mut buyer = Buyer { gateway: &gateway, voucher, buyer, token, stop: &stop, dice };
         let entry = buyer.enter().await;
         if stop.load(Ordering::Relaxed) {
             buyer.leave(entry.as_deref()).await;
@@ -79,20 +81,23 @@ struct Buyer<'a> {
     buyer: i64,
     token: String,
     stop: &'a AtomicBool,
+    dice: StdRng,
 }
 
 impl Buyer<'_> {
-    async fn ask(&self, method: Method, what: &str, stop: &AtomicBool) -> Option<(u16, Value)> {
+    async fn ask(&mut self, method: Method, what: &str, stop: &AtomicBool) -> Option<(u16, Value)> {
         let path = format!("/api/vouchers/{}/{what}", self.voucher);
-        insist(self.gateway, method, &path, &self.token, stop).await
+        insist(self.gateway, method, &path, &self.token, stop, self.dice.random()).await
     }
 
+    /// How often it has looked before changes nothing of what it does with the order.
     async fn decide(&self, order: &Value) {
-        decide(self.gateway, order.as_str().unwrap(), &self.token, self.stop).await;
+        let dice = self.gateway.dice(("buyer", self.buyer));
+        decide(self.gateway, order.as_str().unwrap(), &self.token, self.stop, dice).await;
     }
 
     /// Enters, or buys where nobody has to. The entry, where there is one.
-    async fn enter(&self) -> Option<String> {
+    async fn enter(&mut self) -> Option<String> {
         loop {
             let (status, body) = self.ask(Method::POST, "entries", self.stop).await?;
             match (status, body["code"].as_str()) {
@@ -125,11 +130,11 @@ impl Buyer<'_> {
     }
 
     /// Waits for an order, and does with it as buyers do; or leaves at some time.
-    async fn wait(&self, entry: &str) {
-        let mut leaves = chance(0.2);
+    async fn wait(&mut self, entry: &str) {
+        let mut leaves = self.gateway.dice(("leaves", self.buyer)).random_bool(0.2);
         loop {
-            tokio::time::sleep(LOOKS_EVERY.mul_f64(rand::random())).await;
-            if leaves && chance(0.5) || self.stop.load(Ordering::Relaxed) {
+            tokio::time::sleep(LOOKS_EVERY.mul_f64(self.dice.random())).await;
+            if leaves && self.dice.random_bool(0.5) || self.stop.load(Ordering::Relaxed) {
                 if self.leave(Some(entry)).await {
                     return;
                 }
@@ -149,7 +154,7 @@ impl Buyer<'_> {
     }
 
     /// Leaves, also when all go home. Whether there is nothing more to wait for.
-    async fn leave(&self, entry: Option<&str>) -> bool {
+    async fn leave(&mut self, entry: Option<&str>) -> bool {
         self.gateway.books().left.extend(entry.map(str::to_owned));
         let told = self.ask(Method::DELETE, "entries", &AtomicBool::new(false)).await;
         let (status, body) = told.expect("nothing stops it");
@@ -185,7 +190,7 @@ pub async fn judge(sale: &Sale, voucher: VoucherId, gateway: &Gateway) -> String
     .unwrap();
     let path = format!("/api/vouchers/{voucher}/draw");
     let never = AtomicBool::new(false);
-    let published = insist(gateway, Method::GET, &path, &sale.token(1), &never).await;
+    let published = insist(gateway, Method::GET, &path, &sale.token(1), &never, 0).await;
     let (status, published) = published.expect("nothing stops it");
     assert_eq!(status, 200, "{published}");
     let draw: Draw = serde_json::from_value(published).unwrap();

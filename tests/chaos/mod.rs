@@ -5,15 +5,19 @@
 //! Beside the free sale goes one for money, with a payment gateway of the test's own: in the end no money is
 //! lost, and none is given back twice. Another one for money is drawn, and has a line: no entry is lost, and nobody is passed.
 //!
-//! `plan` is what a seed says, `round` runs it, `machine` has the faults that not every machine
+//! A seed says which faults come when, and what buyers, the administrator and the gateway choose, each by dice of its own. Ids,
+//! the number of the draw, and what meets what at which moment are other ones each time.
+//!
+//! `plan` is what a seed says of the faults, `round` runs it, `machine` has the faults that not every machine
 //! allows, `money` the other sales, `gateway` who takes it, `lines` the draw and the line, `shrink`
-//! looks for the least that still fails, `summary` counts.
+//! looks for the least that still fails, `summary` counts, `rare` says which rare states rounds must have come to.
 
 mod gateway;
 mod lines;
 mod machine;
 mod money;
 pub mod plan;
+mod rare;
 mod round;
 mod shrink;
 mod summary;
@@ -87,6 +91,7 @@ async fn rounds(first: u64, count: u64) {
     }
     grounds.end().await;
     eprintln!("chaos: seed {first}, {count} rounds, and every promise was kept\n{summary}");
+    summary.judge();
 }
 
 /// Looks for the least that fails, each time on servers of its own, and ends the test with it.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rand::RngExt;
+use rand::rngs::StdRng;
 use reqwest::Method;
 use seckill::model::{Clock, SystemClock, VoucherId};
 use seckill::purchase::audit::OrderLives;
@@ -18,8 +19,8 @@ use serde_json::Value;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
-use super::gateway::{Gateway, SECRET, chance};
-use super::lines;
+use super::gateway::{Gateway, SECRET, dice};
+use super::{lines, rare};
 use crate::faults::sale::{Sale, USERS, put_on_sale};
 use testkit::wait::eventually_or_tell;
 
@@ -43,15 +44,15 @@ pub struct Money {
 }
 
 impl Money {
-    /// Beside `sale`, on the same servers. Nobody comes before [`Money::begin`].
-    pub async fn open(sale: &Sale) -> Self {
+    /// Beside `sale`, on the same servers, in the round of this seed. Nobody comes before [`Money::begin`].
+    pub async fn open(sale: &Sale, seed: u64) -> Self {
         let now = SystemClock.now();
         let hour = chrono::TimeDelta::hours(1);
         let free = NewVoucher::free("for money", STOCK, now - hour, now + hour);
         let new = NewVoucher { price: PRICE, pay_within_s: 2, ..free };
         let voucher = put_on_sale(&sale.pool, &new).await;
-        let drawn = lines::open(&sale.pool).await;
-        let (gateway, address) = Gateway::start(sale.client.clone()).await;
+        let drawn = lines::open(&sale.pool, &mut dice(seed, "the draw")).await;
+        let (gateway, address) = Gateway::start(sale.client.clone(), seed).await;
         Self { gateway, address, voucher, drawn, stop: Arc::default(), people: JoinSet::new() }
     }
 
@@ -75,15 +76,15 @@ impl Money {
         }
         let last = i64::from(USERS) - BUYERS as i64 * BUYERS_EACH;
         lines::begin(&mut self.people, (sale, &self.gateway), (self.drawn, last), &self.stop);
-        for voucher in [self.voucher, self.drawn] {
-            let admin = sale.token(i64::from(USERS));
+        for (voucher, name) in [(self.voucher, "at the counter"), (self.drawn, "at the line")] {
+            let admin = (sale.token(i64::from(USERS)), self.gateway.dice(name));
             let paid = (sale.pool.clone(), voucher);
             self.people.spawn(administer(self.gateway.clone(), admin, paid, self.stop.clone()));
         }
     }
 
     /// Sends everybody home, waits until nothing is left to do, and holds the books together.
-    pub async fn settle(mut self, sale: &Sale) -> String {
+    pub async fn settle(mut self, sale: &Sale) -> (String, Vec<&'static str>) {
         lines::drawn(&sale.pool, self.drawn).await;
         self.stop.store(true, Ordering::Relaxed);
         while let Some(person) = self.people.join_next().await {
@@ -101,13 +102,15 @@ impl Money {
                 .fetch_one(&sale.pool)
                 .await
                 .unwrap();
-                seen.set((left, self.gateway.books().untold));
+                let books = self.gateway.books();
+                assert!(books.wrong.is_empty(), "{:?}", books.wrong);
+                seen.set((left, books.untold));
                 seen.get() == (0, 0)
             },
             || format!("(left, untold): {:?}", seen.get()),
         )
         .await;
-        self.judge(sale).await
+        (self.judge(sale).await, rare::look(&sale.pool, self.vouchers()).await)
     }
 
     fn vouchers(&self) -> [i64; 2] {
@@ -190,16 +193,19 @@ fn each_has_a_row(done: &[(String, &str)], logged: &[(String, String)]) {
     }
 }
 
-/// One request after the other, each until it is answered for good: the status and the body.
+/// One request after the other, to the nodes in turn from this one on, each until it is answered for good: the status and
+/// the body.
 pub(super) async fn insist(
     gateway: &Gateway,
     method: Method,
     path: &str,
     token: &str,
     stop: &AtomicBool,
+    mut turn: u32,
 ) -> Option<(u16, Value)> {
     while !stop.load(Ordering::Relaxed) {
-        let url = format!("http://{}{path}", gateway.node());
+        let url = format!("http://{}{path}", gateway.node(turn));
+        turn = turn.wrapping_add(1);
         if let Ok(answer) =
             gateway.client.request(method.clone(), url).bearer_auth(token).send().await
         {
@@ -228,14 +234,15 @@ async fn buy(
 ) {
     for (buyer, token) in buyers {
         let path = format!("/api/vouchers/{voucher}/orders");
-        let Some((status, body)) = insist(&gateway, Method::POST, &path, &token, &stop).await
-        else {
+        let mut dice = gateway.dice(("buyer", buyer));
+        let buying = insist(&gateway, Method::POST, &path, &token, &stop, dice.random());
+        let Some((status, body)) = buying.await else {
             return;
         };
         let order = body["order_id"].as_str();
         match (status, body["code"].as_str(), order) {
             (201, None, Some(order)) | (409, Some("already_bought"), Some(order)) => {
-                decide(&gateway, order, &token, &stop).await;
+                decide(&gateway, order, &token, &stop, dice).await;
             }
             (409, Some("sold_out" | "order_in_progress"), _) => tokio::time::sleep(PAUSE).await,
             _ => panic!("user {buyer} was told {status} {body}"),
@@ -243,18 +250,26 @@ async fn buy(
     }
 }
 
-pub(super) async fn decide(gateway: &Gateway, order: &str, token: &str, stop: &AtomicBool) {
-    let wish = rand::rng().random_range(0..10);
+pub(super) async fn decide(
+    gateway: &Gateway,
+    order: &str,
+    token: &str,
+    stop: &AtomicBool,
+    mut dice: StdRng,
+) {
+    let (wish, turn) = (dice.random_range(0..10), dice.random());
     if wish < 7 {
         let path = format!("/api/orders/{order}/payments");
-        if let Some((201, payment)) = insist(gateway, Method::POST, &path, token, stop).await {
+        if let Some((201, payment)) = insist(gateway, Method::POST, &path, token, stop, turn).await
+        {
             // Somebody pays what is not asked for.
-            let more = i64::from(chance(0.05));
-            gateway.pay(payment["payment_id"].as_str().unwrap(), PRICE + more);
+            let more = i64::from(dice.random_bool(0.05));
+            let payment = payment["payment_id"].as_str().unwrap();
+            gateway.pay(payment, PRICE + more, &mut dice);
         }
     } else if wish < 8 {
         let path = format!("/api/orders/{order}/cancellation");
-        let told = insist(gateway, Method::POST, &path, token, stop).await;
+        let told = insist(gateway, Method::POST, &path, token, stop, turn).await;
         assert!(told.as_ref().is_none_or(|(status, _)| [200, 409].contains(status)), "{told:?}");
         if told.is_some_and(|(status, _)| status == 200) {
             gateway.books().done.push((order.to_owned(), "cancelled"));
@@ -272,19 +287,22 @@ async fn paid_orders(pool: &sqlx::PgPool, voucher: VoucherId) -> Vec<i64> {
 /// Refunds some of the paid orders, and redeems some.
 async fn administer(
     gateway: Gateway,
-    token: String,
+    (token, mut dice): (String, StdRng),
     (pool, voucher): (sqlx::PgPool, VoucherId),
     stop: Arc<AtomicBool>,
 ) {
     while !stop.load(Ordering::Relaxed) {
         tokio::time::sleep(Duration::from_millis(200)).await;
-        for order in paid_orders(&pool, voucher).await.into_iter().filter(|_| chance(0.2)) {
+        let mut orders = paid_orders(&pool, voucher).await;
+        orders.retain(|_| dice.random_bool(0.2));
+        for order in orders {
             // Both at once: one of them is refused.
-            let step = async |step: &str| {
+            let step = async |step: &str, turn| {
                 let path = format!("/api/orders/{order}/{step}");
-                insist(&gateway, Method::POST, &path, &token, &stop).await
+                insist(&gateway, Method::POST, &path, &token, &stop, turn).await
             };
-            let (refund, redemption) = tokio::join!(step("refund"), step("redemption"));
+            let (refund, redemption) =
+                tokio::join!(step("refund", dice.random()), step("redemption", dice.random()));
             for (told, step) in [(refund, "refund_begun"), (redemption, "redeemed")] {
                 let Some((status, body)) = told else { continue };
                 assert!([200, 202, 409].contains(&status), "{status} {body}");

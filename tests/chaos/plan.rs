@@ -1,4 +1,4 @@
-//! What happens in a round: all of it follows from the seed.
+//! The faults of a round: all of them follow from the seed.
 
 use std::fmt;
 use std::time::Duration;
@@ -252,6 +252,19 @@ fn step(fault: Fault, random: &mut StdRng) -> Step {
         lasts += LONGER_THAN_A_LEASE;
     }
     Step { fault, begins, lasts }
+}
+
+#[test]
+fn whoever_chooses_in_a_round_chooses_by_its_seed() {
+    let sources = [
+        include_str!("gateway.rs"),
+        include_str!("lines.rs"),
+        include_str!("money.rs"),
+        include_str!("round.rs"),
+    ];
+    for source in sources {
+        assert!(!source.contains("rand::rng(") && !source.contains("rand::random"));
+    }
 }
 
 #[test]

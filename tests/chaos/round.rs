@@ -80,6 +80,8 @@ pub struct Figures {
     pub all: Duration,
     /// What became of the sale for money.
     pub money: String,
+    /// The rare states to which it came.
+    pub reached: Vec<&'static str>,
 }
 
 /// Proxies of one server: before the first node, and before the second.
@@ -111,7 +113,7 @@ impl<'a> Running<'a> {
             money: None,
             holder: None,
         };
-        running.money = Some(Money::open(&running.stage.sale).await);
+        running.money = Some(Money::open(&running.stage.sale, round.seed).await);
         for step in &round.steps {
             match step.fault {
                 Fault::Cut(server, _, reach) => running.put_proxies_before(server, reach).await,
@@ -308,7 +310,7 @@ pub async fn run(ground: &mut Ground, machine: &Machine, round: &Round) -> Figur
     let mended = running.faults(&round.steps).await;
     let (first, all) = sells_again(&crowd, mended).await;
     let answers = crowd.go_home().await;
-    let money = running.money.take().unwrap().settle(&running.stage.sale).await;
+    let (money, reached) = running.money.take().unwrap().settle(&running.stage.sale).await;
     judge(&running.stage.sale, round, &answers).await;
     let count = |wanted: fn(&What) -> bool| answers.iter().filter(|one| wanted(&one.what)).count();
     Figures {
@@ -318,6 +320,7 @@ pub async fn run(ground: &mut Ground, machine: &Machine, round: &Round) -> Figur
         first,
         all,
         money,
+        reached,
     }
 }
 

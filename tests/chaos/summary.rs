@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::plan::{Fault, Round};
+use super::rare::Reached;
 use super::round::Figures;
 
 /// One round in one line.
@@ -27,11 +28,17 @@ pub struct Summary {
     rounds: Vec<(Round, Figures)>,
     /// By kind, with why.
     skipped: BTreeMap<String, (usize, String)>,
+    reached: Reached,
 }
 
 impl Summary {
     pub fn count(&mut self, round: &Round, figures: Figures) {
+        self.reached.count(&figures.reached, figures.named);
         self.rounds.push((round.clone(), figures));
+    }
+
+    pub fn judge(&self) {
+        self.reached.judge(self.rounds.len());
     }
 
     pub fn skip(&mut self, fault: Fault, why: &str) {
@@ -84,6 +91,7 @@ impl fmt::Display for Summary {
             spread(&times)
         };
         writeln!(f, "sells again, first order: {}", times(|figures| figures.first))?;
-        write!(f, "sells again, to every buyer: {}", times(|figures| figures.all))
+        writeln!(f, "sells again, to every buyer: {}", times(|figures| figures.all))?;
+        self.reached.fmt(f)
     }
 }

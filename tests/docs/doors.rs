@@ -20,7 +20,7 @@ const STORIES: [&str; 4] = [
 const MAX_FILES: usize = 20;
 const MAX_LINES: usize = 4_750;
 
-const MAX_README_LINES: usize = 150;
+const MAX_README_LINES: usize = 120;
 
 /// What `make` alone shows.
 const FIRST_TARGETS: [&str; 6] = ["demo", "test", "play", "serve", "lab", "bench"];

@@ -8,10 +8,11 @@ use std::path::Path;
 use crate::chaos::plan::Round;
 
 /// What is promised, by name.
-const PROMISES: [&str; 9] = [
+const PROMISES: [&str; 10] = [
     "no_oversell",
     "one_per_user",
     "no_undersell",
+    "no_lasting_refusal",
     "no_lost_order",
     "no_stuck_stock",
     "no_lost_payment",

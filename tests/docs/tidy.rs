@@ -85,6 +85,34 @@ fn the_modules_of_the_server_use_only_those_before_them() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Whether a reader of the documentation finds an example there, which is a test.
+fn has_example(text: &str) -> bool {
+    let docs = text.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
+    let fences =
+        docs.filter_map(|line| line.trim_start_matches(['/', '!']).trim().strip_prefix("```"));
+    fences.step_by(2).any(|language| language != "text")
+}
+
+/// Nothing is linked for no tests: so a crate without any says so.
+#[test]
+fn no_crate_has_tests_that_its_manifest_leaves_out() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources() {
+        let manifest = format!("{}/Cargo.toml", house(&file).trim_start_matches("src"));
+        let manifest = fs::read_to_string(root().join(manifest.trim_start_matches('/'))).unwrap();
+        let library = manifest.split("\n[").find(|section| section.starts_with("lib]"));
+        let leaves_out = |line| library.is_some_and(|text| text.lines().any(|it| it == line));
+        let is_program = file.ends_with("src/main.rs");
+        if text.contains("#[cfg(test)]") && (is_program || leaves_out("test = false")) {
+            wrong.push(format!("{file}: its tests"));
+        }
+        if has_example(&text) && leaves_out("doctest = false") {
+            wrong.push(format!("{file}: its example"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// Words that no reader can search for: a type, a function or a file has the field's own term.
 const PRIVATE_WORDS: [&str; 10] =
     ["kennel", "dog", "desk", "stall", "bench", "market", "gate", "shot", "visit", "cast"];

@@ -203,6 +203,33 @@ async fn each_text_of_the_file_that_is_not_used_is_told() {
     guarded.stage.end().await;
 }
 
+/// Each is told once, by its name: a value may be a password, and the file is read twice a second.
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_that_are_not_supported_are_told_once_and_without_their_values() {
+    let guarded = Guarded::new().await;
+    let with = |parameters: &[(&str, &str)]| {
+        let mut url = Url::parse(&guarded.stage.database_url).unwrap();
+        url.query_pairs_mut().extend_pairs(parameters);
+        String::from(url)
+    };
+    let mut parameters = vec![("sslpassword", "hush-one"), ("channel_binding", "require")];
+    let server = ByFile::start(&guarded, &with(&parameters)).await;
+    for name in ["target_session_attrs", "passfile"] {
+        // It has been read again.
+        parameters.push((name, "hush-two"));
+        guarded.write("url", &with(&parameters));
+        server.says(&format!("the parameter {name}, which is not supported")).await;
+    }
+    guarded.sells(&server.node, 1).await;
+    let log = fs::read_to_string(&server.log).unwrap();
+    for (name, value) in parameters {
+        assert_eq!(log.matches(name).count(), 1, "{name}: {log}");
+        assert!(!log.contains(value), "{log}");
+    }
+    drop(server);
+    guarded.stage.end().await;
+}
+
 /// The database that a server waits for takes no writes, and lacks the tables. Then the file names another one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_waited_for_one_database_and_found_another_has_no_connection_to_the_first() {

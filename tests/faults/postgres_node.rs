@@ -47,6 +47,10 @@ impl PostgresNode {
         .await;
     }
 
+    pub async fn promote(&self) {
+        self.server.promote().await.unwrap();
+    }
+
     /// SIGKILL of the server; its sessions end with it.
     pub fn kill(&mut self) {
         self.server.kill();

@@ -88,6 +88,11 @@ impl Balancer {
         loop {
             let ready = self.ready();
             let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+            // The last that was ready has just refused a connection, and the others were slow to answer a probe.
+            if ready.is_empty() {
+                tokio::time::sleep(PROBE_EVERY).await;
+                continue;
+            }
             let backend = &ready[turn % ready.len()];
             let url = format!("http://{}{path}", backend.address);
             match self.client.post(url).bearer_auth(token).send().await {

@@ -65,8 +65,7 @@ impl Replicated {
         let before = self.crowd.go_home().await;
         only(&before, &[What::Unavailable, in_progress()]);
         drop(self.nodes);
-        self.standby.run("select pg_promote()").await;
-        self.standby.until("select not pg_is_in_recovery()").await;
+        self.standby.promote().await;
         let sale = self.sale.at(&self.standby.url);
         let node = sale.node().await;
         let crowd = Crowd::start(&sale, &[node.address]);

@@ -34,7 +34,7 @@ impl Shop {
     }
 
     /// A sale since an hour ago, whose entries close in an hour.
-    async fn with_draw(stock: i32, price: i64, beacon: &str, users: u32) -> Self {
+    pub async fn with_draw(stock: i32, price: i64, beacon: &str, users: u32) -> Self {
         Self::drawn_in(TimeDelta::hours(1), stock, price, beacon, users).await
     }
 
@@ -58,6 +58,13 @@ impl Shop {
     async fn of(world: World, voucher: Voucher) -> Self {
         let address = world.serve().await;
         Self { api: Api::at(world, address), voucher }
+    }
+
+    /// The same sale by another server.
+    pub async fn another_server(&self) -> Self {
+        let world = self.world().another_process();
+        let address = world.serve().await;
+        Self { api: Api::at(world, address), voucher: self.voucher.clone() }
     }
 
     pub fn world(&self) -> &World {
@@ -126,7 +133,7 @@ impl Shop {
         assert!(audit.holds, "{audit:?}");
     }
 
-    async fn is_broken(&self, what: &str) {
+    pub async fn is_broken(&self, what: &str) {
         let audit = self.world().audit().await;
         let told: Vec<String> = audit.violations.iter().map(ToString::to_string).collect();
         assert!(told.iter().any(|violation| violation.contains(what)), "{what}: {told:?}");
@@ -210,121 +217,6 @@ async fn a_draw_serves_those_whom_its_seed_says_and_the_others_stand_in_line_beh
     assert_eq!(shop.entry(order[0]).await["status"], "missed");
     assert_eq!(shop.entry(order[3]).await["status"], "offered");
     assert_eq!(shop.enter(order[0]).await.is(201).body["place"], 4);
-    shop.holds().await;
-}
-
-#[tokio::test]
-async fn a_draw_with_a_beacon_waits_for_its_number_and_takes_one() {
-    let shop = Shop::with_draw(1, 0, "the lottery of 2026-11-12", 3).await;
-    for user in 1..=3 {
-        shop.enter(user).await.is(201);
-    }
-    let tell = async |number: &str| {
-        let admin = shop.world().admin_token(100).await;
-        let path = format!("/api/vouchers/{}/draw", shop.voucher.id);
-        let request = shop.api.request("PUT", &path).bearer_auth(&admin);
-        shop.api.send(request.json(&json!({ "number": number }))).await
-    };
-    tell("7").await.problem(409, "draw_open");
-    shop.after(TimeDelta::hours(1)).await;
-    shop.serve().await;
-    assert_eq!(shop.entry(1).await["status"], "entered");
-    for wrong in ["", "7:1", &"7".repeat(201)] {
-        tell(wrong).await.problem(422, "invalid_request");
-    }
-    tell("7").await.is(204);
-    tell("7").await.is(204);
-    tell("8").await.problem(409, "draw_closed");
-    shop.after(TimeDelta::seconds(59)).await;
-    shop.holds().await;
-    shop.after(TimeDelta::seconds(2)).await;
-    shop.is_broken("no_stuck_stock: 1 draws have been due for a minute").await;
-    shop.serve().await;
-    let drawn = shop.draw().await;
-    assert_eq!(
-        (&drawn["number"], &drawn["beacon"]),
-        (&json!("7"), &json!("the lottery of 2026-11-12"))
-    );
-    let served = join_all((1..=3).map(|user| shop.entry(user))).await;
-    assert_eq!(served.iter().filter(|entry| entry["status"] == "bought").count(), 1);
-    shop.holds().await;
-}
-
-#[tokio::test]
-async fn what_comes_back_goes_to_the_first_in_line_and_when_nobody_waits_to_anybody() {
-    let shop = Shop::with_line(1, 5).await;
-    shop.enter(2).await.problem(409, "line_closed");
-    let order = shop.buy(1).await.is(201).text_of("order_id").to_owned();
-    shop.enter(1).await.problem(409, "already_bought");
-    for (user, place) in [(2, 1), (3, 2), (4, 3)] {
-        assert_eq!(shop.enter(user).await.is(201).body["place"], place);
-    }
-    assert_eq!(shop.enter(3).await.is(200).body["place"], 2);
-    shop.entries("DELETE", 2).await.is(204);
-    assert_eq!(shop.entry(2).await["status"], "left");
-    assert_eq!(shop.entry(3).await["place"], 1);
-    // Between the cancellation and the offer nobody else gets it.
-    shop.cancel(1, &order).await;
-    shop.buy(5).await.problem(409, "line_open");
-    shop.serve().await;
-    let offered = shop.entry(3).await;
-    assert_eq!(offered["status"], "offered");
-    let found =
-        shop.api.get_as(3, &format!("/api/orders/{}", offered["order_id"].as_str().unwrap())).await;
-    assert_eq!(
-        (found.is(200).text_of("status"), found.text_of("pay_by")),
-        ("unpaid", "2026-11-11T00:15:00Z")
-    );
-    shop.holds().await;
-    // The last of them leaves: what comes back is on sale.
-    shop.entries("DELETE", 4).await.is(204);
-    shop.buy(5).await.problem(409, "sold_out");
-    shop.after(TimeDelta::minutes(15)).await;
-    shop.expire().await;
-    shop.serve().await;
-    assert_eq!(shop.entry(3).await["status"], "missed");
-    eventually("the server knows what another one gave back", async || {
-        shop.buy(5).await.status == 201
-    })
-    .await;
-    shop.holds().await;
-}
-
-#[tokio::test]
-async fn a_sale_that_is_paused_or_over_offers_nothing_and_one_without_a_line_has_none() {
-    let shop = Shop::with_line(1, 5).await;
-    let order = shop.buy(1).await.is(201).text_of("order_id").to_owned();
-    shop.enter(2).await.is(201);
-    shop.sql(
-        "update seckill_vouchers set paused = true, revision = revision + 1 where voucher_id = $1",
-    )
-    .await;
-    shop.cancel(1, &order).await;
-    shop.serve().await;
-    assert_eq!(shop.entry(2).await["status"], "in_line");
-    shop.enter(3).await.problem(409, "sale_paused");
-    shop.sql("update seckill_vouchers set paused = false, end_time = sale_time(), revision = revision + 1 \
-              where voucher_id = $1").await;
-    shop.serve().await;
-    assert_eq!(shop.entry(2).await["status"], "in_line");
-    shop.enter(3).await.problem(409, "sale_ended");
-    shop.entries("DELETE", 2).await.is(204);
-    let other = Shop { voucher: shop.world().voucher(0).await, ..shop };
-    other.enter(1).await.problem(409, "line_closed");
-}
-
-/// Money that comes too late does not pass those who wait.
-#[tokio::test]
-async fn an_order_that_time_has_cancelled_is_not_revived_past_those_in_line() {
-    let shop = Shop::with_line(1, 3).await;
-    let order = shop.buy(1).await.is(201).text_of("order_id").to_owned();
-    shop.enter(2).await.is(201);
-    shop.sql(&format!("select open_payment($1, {order}, 1, 4)")).await;
-    shop.after(TimeDelta::minutes(15)).await;
-    shop.expire().await;
-    shop.sql(&format!("select judge_payment($1, {order}, 1, 'late', {PRICE})")).await;
-    shop.serve().await;
-    assert_eq!(shop.entry(2).await["status"], "offered");
     shop.holds().await;
 }
 
@@ -485,9 +377,7 @@ async fn a_draw_that_is_broken_off_begins_again_with_the_same_result() {
 async fn a_crowd_enters_by_two_servers_and_nobody_is_turned_away() {
     const CROWD: i64 = 300;
     let shop = Shop::with_draw(1, 0, "", 300).await;
-    let world = shop.world().another_process();
-    let address = world.serve().await;
-    let other = Shop { api: Api::at(world, address), voucher: shop.voucher.clone() };
+    let other = shop.another_server().await;
     let servers = [&shop, &other];
     let enters =
         |user: i64| async move { _ = servers[user as usize % 2].enter(user).await.is(201) };

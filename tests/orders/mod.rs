@@ -1,9 +1,10 @@
 //! What happens to an order after it was placed: money, steps, races between two of them.
 
+mod draw_numbers;
 mod held_orders;
 mod held_rows;
 pub mod life;
+mod life_model;
 pub mod lines;
 mod money;
 pub mod races;
-mod step_races;

@@ -50,117 +50,7 @@ async fn steps_of(till: &Till, order: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_the_gateway_gives_back_by_itself_is_not_given_back_again() {
-    // Where the order is when the notice comes; then its state, what is left, and the last row of the log.
-    for kind in [REFUNDED, CHARGED_BACK] {
-        for (before, after, stock, last) in [
-            (None, "refunded", 1, "refunded by gateway"),
-            (Some("refund"), "refunded", 1, "refunded by gateway"),
-            (Some("redemption"), "used", 0, "charged_back by gateway"),
-        ] {
-            let (till, order, payment) = paid().await;
-            if let Some(step) = before {
-                admin_step(&till, &order, step).await;
-            }
-            for _ in 0..2 {
-                till.notify(&returned(kind, &payment, PRICE)).await.is(204);
-            }
-            let found = till.api.get_as(1, &format!("/api/orders/{order}")).await;
-            assert_eq!(found.text_of("status"), after, "{kind} {before:?}");
-            assert_eq!(found.body["charged_back_at"].is_string(), after == "used");
-            let audit = till.holds().await;
-            assert_eq!((audit.stock, audit.life.refunds), (stock, 1), "{kind} {before:?}");
-            assert_eq!(steps_of(&till, &order).await.last().unwrap(), last);
-            // Nobody is called, and nobody gives anything back any more.
-            assert_eq!(till.gateway_work().await.step().await.unwrap(), (0, 0));
-            assert!(till.gateway.refunded.lock().unwrap().is_empty());
-            for step in ["refund", "redemption", "settlement"] {
-                admin_step(&till, &order, step).await.problem(409, "order_state");
-            }
-            // What comes back is sold again, to anybody.
-            assert_eq!(till.api.buy(2, till.voucher.id).await.status == 201, stock == 1);
-            till.holds().await;
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_part_of_the_money_is_refused_and_a_notice_before_its_payment_waits_for_it() {
-    let (till, order, payment) = paid().await;
-    for amount in [1, PRICE - 1, PRICE + 1] {
-        till.notify(&returned(REFUNDED, &payment, amount)).await.problem(422, "invalid_request");
-    }
-    assert_eq!(till.status(1, &order).await, "paid");
-    for wrong in [
-        json!({ "payment_id": payment, "status": REFUNDED }),
-        json!({ "payment_id": payment, "status": REFUNDED, "amount": PRICE }),
-        returned(CHARGED_BACK, &payment, 0),
-        returned(CHARGED_BACK, &payment, -PRICE),
-    ] {
-        till.notify(&wrong).await.problem(422, "invalid_request");
-    }
-    // The notice is first: when the money is said to have come, it is given back already.
-    let till = Till::open(1).await;
-    let order = till.buy(1).await;
-    let payment = till.own_step(1, &order, "payments").await.text_of("payment_id").to_owned();
-    till.notify(&returned(REFUNDED, &payment, PRICE - 1)).await.problem(422, "invalid_request");
-    for _ in 0..2 {
-        till.notify(&returned(REFUNDED, &payment, PRICE)).await.is(204);
-    }
-    assert_eq!(till.status(1, &order).await, "unpaid");
-    till.notify(&succeeded(&payment, "t1", PRICE)).await.is(204);
-    assert_eq!(till.status(1, &order).await, "refunded");
-    assert_eq!(steps_of(&till, &order).await, ["paid by gateway", "refunded by gateway"]);
-    till.notify(&succeeded(&payment, "t1", PRICE)).await.is(204);
-    assert_eq!(till.gateway_work().await.step().await.unwrap(), (0, 0));
-    assert_eq!(till.holds().await.stock, 1);
-}
-
-/// The gateway took more than was asked for, and gave all of it back before it says either.
-#[tokio::test]
-async fn a_wrong_amount_that_went_back_before_it_is_known_goes_back_once() {
-    let till = Till::open(1).await;
-    let order = till.buy(1).await;
-    let payment = till.own_step(1, &order, "payments").await.text_of("payment_id").to_owned();
-    till.notify(&returned(REFUNDED, &payment, PRICE + 1)).await.is(204);
-    till.notify(&succeeded(&payment, "t1", PRICE + 1)).await.is(204);
-    assert_eq!(till.gateway_work().await.step().await.unwrap(), (0, 0));
-    assert_eq!(till.status(1, &order).await, "unpaid");
-    let audit = till.holds().await;
-    assert_eq!((audit.life.payments, audit.life.refunds), (1, 1));
-}
-
-/// Money of a payment that could not be applied is on its way back when the gateway says that it is back.
-#[tokio::test]
-async fn a_refund_that_waits_is_not_sent_where_the_gateway_was_first() {
-    let till = Till::open(1).await;
-    let order = till.buy(1).await;
-    let payment = till.own_step(1, &order, "payments").await.text_of("payment_id").to_owned();
-    till.notify(&succeeded(&payment, "t1", PRICE + 1)).await.is(204);
-    till.notify(&returned(REFUNDED, &payment, PRICE)).await.problem(422, "invalid_request");
-    till.notify(&returned(REFUNDED, &payment, PRICE + 1)).await.is(204);
-    assert_eq!(till.gateway_work().await.step().await.unwrap(), (0, 0));
-    assert_eq!(till.status(1, &order).await, "unpaid");
-    let audit = till.holds().await;
-    assert_eq!((audit.life.payments, audit.life.refunds), (1, 1));
-}
-
-/// The gateway names the payment of another order: the transaction says which money it is.
-#[tokio::test]
-async fn a_notice_is_about_the_money_that_it_names_also_where_it_names_another_payment() {
-    let till = Till::open(2).await;
-    let orders = [till.buy(1).await, till.buy(2).await];
-    let mut payments = Vec::new();
-    for (number, order) in [(1, &orders[0]), (2, &orders[1])] {
-        let payment = till.own_step(number, order, "payments").await;
-        payments.push(payment.text_of("payment_id").to_owned());
-    }
-    till.notify(&succeeded(&payments[0], "t1", PRICE)).await.is(204);
-    till.notify(&returned(CHARGED_BACK, &payments[1], PRICE)).await.is(204);
-    assert_eq!(till.status(1, &orders[0]).await, "refunded");
-    assert_eq!(till.status(2, &orders[1]).await, "unpaid");
-    till.holds().await;
-    // Where the money is another voucher's, the notice waits for it in vain: an audit over all says so.
+async fn a_notice_of_money_of_another_voucher_waits_in_vain_and_the_audit_says_so() {
     let till = Till::open(1).await;
     let other = till.api.world.priced_voucher(1).await;
     let first = till.buy(1).await;
@@ -175,36 +65,6 @@ async fn a_notice_is_about_the_money_that_it_names_also_where_it_names_another_p
         violations[0].what.contains("as the gateway says") && violations[0].what.contains(&first)
     );
     assert_eq!(violations.len(), 1, "{violations:?}");
-}
-
-#[tokio::test]
-async fn an_early_return_of_another_amount_than_the_money_gives_nothing_back() {
-    let till = Till::open(1).await;
-    let order = till.buy(1).await;
-    let payment = till.own_step(1, &order, "payments").await.text_of("payment_id").to_owned();
-    till.notify(&returned(REFUNDED, &payment, PRICE)).await.is(204);
-    // It took twice as much: the whole goes back, and what it says of the half does not count.
-    till.notify(&succeeded(&payment, "t1", 2 * PRICE)).await.is(204);
-    let waiting = till.as_admin("GET", "/api/refunds").await;
-    assert_eq!(waiting.body[0]["amount"], 2 * PRICE);
-    assert_eq!(till.gateway_work().await.step().await.unwrap(), (1, 1));
-    till.holds().await;
-}
-
-/// A buyer has begun a second payment when the money of the first comes after all.
-#[tokio::test]
-async fn the_other_payments_of_a_paid_order_are_cancelled_at_the_gateway() {
-    let till = Till::open(1).await;
-    let order = till.buy(1).await;
-    let first = till.own_step(1, &order, "payments").await.text_of("payment_id").to_owned();
-    till.notify(&json!({ "payment_id": first, "status": "failed" })).await.is(204);
-    let second = till.own_step(1, &order, "payments").await.text_of("payment_id").to_owned();
-    assert_ne!(first, second);
-    till.notify(&succeeded(&first, "t1", PRICE)).await.is(204);
-    assert_eq!(till.status(1, &order).await, "paid");
-    assert_eq!(till.gateway_work().await.step().await.unwrap(), (1, 1));
-    assert_eq!(*till.gateway.cancelled.lock().unwrap(), [second]);
-    till.holds().await;
 }
 
 #[tokio::test]
@@ -352,30 +212,6 @@ async fn one_transaction_pays_for_one_order_also_where_two_vouchers_are_named() 
     assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
 }
 
-/// Money of one's own order is known, whichever number its payment has: a second transaction is a payment of its own, and
-/// so is the right amount after a wrong one. A notice that comes again shows nothing that would have to be given back.
-#[tokio::test]
-async fn money_of_the_order_itself_that_is_told_again_is_not_somebody_elses() {
-    for (first, amount, state) in [("t1", PRICE, "paid"), ("t1", PRICE - 1, "paid")] {
-        let till = Till::open(1).await;
-        let order = till.buy(1).await;
-        let payment = till.own_step(1, &order, "payments").await.text_of("payment_id").to_owned();
-        for (transaction, amount) in [(first, amount), ("t2", PRICE)] {
-            till.notify(&succeeded(&payment, transaction, amount)).await.is(204);
-        }
-        for (transaction, amount) in [(first, amount), ("t2", PRICE)] {
-            till.notify(&succeeded(&payment, transaction, amount)).await.is(204);
-            let unmatched = till.as_admin("GET", "/api/payments/unmatched").await;
-            assert_eq!(unmatched.is(200).body, json!([]), "{transaction} {amount}");
-        }
-        assert_eq!(till.status(1, &order).await, state);
-        // One of the two goes back, once.
-        assert_eq!(till.gateway_work().await.step().await.unwrap(), (1, 1));
-        let audit = till.holds().await;
-        assert_eq!((audit.life.payments, audit.life.refunds), (2, 1));
-    }
-}
-
 #[tokio::test]
 async fn money_for_two_unknown_payments_is_kept_twice_and_an_order_that_is_gone_gets_its_money_back()
  {
@@ -447,27 +283,6 @@ async fn a_gateway_that_fails_gets_one_message_of_a_payment_at_a_time() {
     till.own_step(1, &order, "payments").await.is(201);
     till.own_step(1, &order, "payments").await.is(201);
     assert_eq!(till.gateway.asked.load(Ordering::Relaxed), 4);
-}
-
-/// A payment commits while eight administrators redeem: one of them gets the voucher.
-#[tokio::test(flavor = "multi_thread")]
-async fn of_eight_redemptions_beside_a_payment_at_most_one_hands_the_voucher_out() {
-    let till = Till::open(30).await;
-    till.api.world.users(30).await;
-    for number in 1..=30 {
-        let order = till.buy(number).await;
-        let payment =
-            till.own_step(number, &order, "payments").await.text_of("payment_id").to_owned();
-        let redeem = join_all((0..8).map(|_| admin_step(&till, &order, "redemption")));
-        let notice = succeeded(&payment, &format!("t{number}"), PRICE);
-        let (paid, redeemed) = tokio::join!(till.notify(&notice), redeem);
-        assert!([204, 503].contains(&paid.status), "{paid:?}");
-        let handed_out = redeemed.iter().filter(|answer| answer.status == 200).count();
-        let steps = steps_of(&till, &order).await;
-        let logged = steps.iter().filter(|step| step.starts_with("redeemed")).count();
-        assert!(handed_out == logged && handed_out <= 1, "{handed_out} of {steps:?}");
-    }
-    till.holds().await;
 }
 
 #[tokio::test]
@@ -578,23 +393,5 @@ async fn an_order_that_is_held_keeps_no_other_order_of_a_cancelled_sale_from_its
     holder.close().await.unwrap();
     assert_eq!(winding_up.step(till.voucher.id).await.unwrap().cancelled, 1);
     assert!(winding_up.step(till.voucher.id).await.unwrap().is_complete);
-    till.holds().await;
-}
-
-/// The gateway says that money is back before it says that it took the money, and names another order for it.
-#[tokio::test]
-async fn money_that_went_back_before_it_came_pays_for_nothing_whatever_order_was_named() {
-    let till = Till::open(2).await;
-    let mut payments = Vec::new();
-    for number in [1, 2] {
-        let order = till.buy(number).await;
-        let begun = till.own_step(number, &order, "payments").await;
-        payments.push((order, begun.is(201).text_of("payment_id").to_owned()));
-    }
-    let [(first, its_payment), (second, other_payment)] = &payments[..] else { unreachable!() };
-    till.notify(&returned(REFUNDED, its_payment, PRICE)).await.is(204);
-    till.notify(&succeeded(other_payment, "t1", PRICE)).await.is(204);
-    assert_eq!(till.status(2, second).await, "refunded");
-    assert_eq!(till.status(1, first).await, "unpaid");
     till.holds().await;
 }

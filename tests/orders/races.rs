@@ -2,6 +2,8 @@
 //! transaction of its own until the second waits for it, and then committed: so each order of the two is
 //! played, every time.
 
+mod gateway;
+
 #[allow(unused_imports)]
 use crate::worlds::*;
 use std::sync::Arc;
@@ -11,18 +13,13 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use futures_util::future::join_all;
 use seckill::model::{Clock, Order, OrderStatus, Outcome, Refusal, Voucher, VoucherId};
-use seckill::orders::expiry::Expiry;
 use seckill::orders::{Orders, StepAnswer};
 use seckill::purchase::Purchases;
 use seckill::store::order_steps::{Actor, AdministratorStep};
 use seckill::store::payment_cancellations;
-use seckill::store::payments::{
-    Money, Notice, NoticeOutcome, Opened, PaymentId, keep_pay_url, open,
-};
-use seckill::store::refunds::FinishedRefund;
+use seckill::store::payments::{Money, Notice, NoticeOutcome, Opened, PaymentId, open};
 use seckill::store::step_turns::NOTICES_OF_A_VOUCHER;
-use seckill::store::vouchers::{self, Changed, StockChange, VoucherChange};
-use sqlx::AssertSqlSafe;
+use seckill::store::vouchers::{self, Changed, VoucherChange};
 
 use tokio::task::yield_now;
 
@@ -37,14 +34,6 @@ struct Stage {
     voucher: Voucher,
     order: Order,
     payment: PaymentId,
-}
-
-/// What the first of two does, as SQL.
-#[derive(Clone, Copy)]
-enum First {
-    Pay,
-    Expire,
-    FinishRefund,
 }
 
 impl Stage {
@@ -70,40 +59,14 @@ impl Stage {
         stage
     }
 
-    fn statement(&self, first: First) -> String {
-        let (voucher, order) = (self.voucher.id, self.order.id);
-        match first {
-            First::Pay => {
-                format!("select apply_payment({voucher}, {order}, 1, 'first', {PRICE})")
-            }
-            First::Expire => format!("select expire_orders({voucher}, array[{order}])"),
-            First::FinishRefund => format!("select finish_refund({voucher}, {order}, 1)"),
-        }
-    }
-
-    /// `first` is done and not committed until `second` waits for it; then what `second` came to.
-    async fn behind<T>(&self, first: First, second: impl Future<Output = T>) -> T {
-        self.world.behind(&self.statement(first), second).await
-    }
-
     async fn pay(&self, transaction: &str) -> NoticeOutcome {
         let money = Money { transaction: transaction.to_owned(), amount: PRICE };
         let notice = Notice::Succeeded(money);
         self.orders.take_notice(&self.payment.to_string(), &notice).await.unwrap()
     }
 
-    async fn is_late(&self) {
-        let late = self.order.pay_by.unwrap() + TimeDelta::seconds(1);
-        self.world.set_time(late).await;
-    }
-
     async fn pass(&self, seconds: i64) {
         self.world.set_time(self.world.clock.now() + TimeDelta::seconds(seconds)).await;
-    }
-
-    async fn expire(&self) -> i64 {
-        let mut expiry = Expiry::new(self.world.database.clone(), Arc::clone(&self.shop));
-        expiry.step().await.unwrap().1
     }
 
     async fn cancel(&self) -> StepAnswer {
@@ -112,6 +75,19 @@ impl Stage {
 
     async fn administer(&self, step: AdministratorStep) -> StepAnswer {
         self.orders.administer(step, self.order.id, None).await.unwrap()
+    }
+
+    /// A server claims to tell the gateway of the cancellation. Returns the attempt.
+    async fn claim_cancellation(&self) -> i32 {
+        let (steps, now) = (self.world.database.steps(), self.world.clock.now());
+        let until = now + TimeDelta::seconds(30);
+        payment_cancellations::claim(steps, self.payment, now, until).await.unwrap().unwrap()
+    }
+
+    /// The gateway has taken it.
+    async fn record_cancellation(&self, attempt: i32) {
+        let steps = self.world.database.steps();
+        payment_cancellations::record(steps, self.payment, attempt, None, None).await.unwrap();
     }
 
     /// The books hold; the order's state, what is left, and the refunds that wait.
@@ -148,23 +124,6 @@ async fn code(shop: &Arc<Purchases>, number: i64, voucher: VoucherId) -> &'stati
 }
 
 #[tokio::test]
-async fn who_pays_while_the_order_expires_has_it() {
-    // The payment is first: the order's row is locked, and the sweep leaves it for the next time.
-    let stage = Stage::new(1).await;
-    stage.is_late().await;
-    let mut holder = stage.world.begin(&stage.statement(First::Pay)).await;
-    assert_eq!(stage.expire().await, 0);
-    sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
-    assert_eq!(stage.expire().await, 0);
-    stage.ends(OrderStatus::Paid, 0, 0).await;
-    // The sweep is first: the money comes for an order that is cancelled, and revives it.
-    let stage = Stage::new(1).await;
-    stage.is_late().await;
-    assert_eq!(stage.behind(First::Expire, stage.pay("late")).await, NoticeOutcome::Revived);
-    stage.ends(OrderStatus::Paid, 0, 0).await;
-}
-
-#[tokio::test]
 async fn of_twelve_notifications_at_once_one_pays() {
     let stage = Stage::new(1).await;
     // As many as may wait for one voucher.
@@ -175,20 +134,6 @@ async fn of_twelve_notifications_at_once_one_pays() {
         "{said:?}"
     );
     stage.ends(OrderStatus::Paid, 0, 0).await;
-}
-
-/// The money is back, and so is the voucher: its buyer may buy again, and is not refunded twice.
-#[tokio::test]
-async fn a_refund_that_two_servers_finish_gives_one_voucher_back() {
-    let stage = Stage::paid().await;
-    assert!(matches!(stage.administer(AdministratorStep::Refund).await, StepAnswer::Done(_)));
-    let finished = seckill::store::refunds::finish(stage.world.database.pool(), stage.payment);
-    let finished = stage.behind(First::FinishRefund, finished).await.unwrap();
-    assert_eq!(finished, FinishedRefund::Repeated);
-    stage.ends(OrderStatus::Refunded, 1, 0).await;
-    let other = stage.world.shop().await;
-    assert_eq!(code(&other, 1, stage.voucher.id).await, "ordered");
-    assert!(matches!(stage.administer(AdministratorStep::Refund).await, StepAnswer::Refused(_)));
 }
 
 /// A change of a voucher and a purchase: whichever has the row first is obeyed.
@@ -225,38 +170,6 @@ async fn a_sale_that_changes_sells_by_the_change_or_before_it() {
         .await;
         assert_eq!(code(&stage.shop, 2, stage.voucher.id).await, "already_bought");
     }
-}
-
-#[tokio::test]
-async fn a_restock_and_the_last_voucher_lose_nothing() {
-    let more = VoucherChange { stock: Some(StockChange::By(1)), ..VoucherChange::default() };
-    // The restock is first: who comes behind it buys.
-    let stage = Stage::new(1).await;
-    let restock =
-        "update seckill_vouchers set stock = stock + 1, initial_stock = initial_stock + 1,
-                   revision = revision + 1";
-    let other = stage.world.shop().await;
-    let buying = async {
-        // Memory says that it is sold out until the restock is committed: the database is asked.
-        let place = format!(
-            "select * from sell({}, array[77], array[2], array[sale_time()])",
-            stage.voucher.id
-        );
-        sqlx::raw_sql(AssertSqlSafe(place)).execute(stage.world.database.pool()).await.unwrap();
-    };
-    stage.world.behind(restock, buying).await;
-    stage.ends(OrderStatus::Unpaid, 0, 0).await;
-    assert_eq!(code(&other, 2, stage.voucher.id).await, "already_bought");
-    // The last voucher is sold first.
-    let stage = Stage::new(2).await;
-    let sold = format!(
-        "select * from sell({}, array[77], array[2], array[sale_time()])",
-        stage.voucher.id
-    );
-    let restocked = vouchers::change(stage.world.database.pool(), stage.voucher.id, &more);
-    let restocked = stage.world.behind(&sold, restocked).await.unwrap();
-    assert!(matches!(restocked, Changed::Voucher(voucher) if voucher.stock == 1));
-    stage.ends(OrderStatus::Unpaid, 1, 0).await;
 }
 
 /// The one voucher comes back while a thousand ask for it on two servers: one of them gets it, and nobody else.
@@ -337,36 +250,4 @@ async fn a_sale_that_comes_back_to_the_same_stock_is_not_the_same_sale() {
     .await;
     assert_eq!(code(&other, 1, stage.voucher.id).await, "sold_out");
     assert_eq!(code(&other, 3, stage.voucher.id).await, "already_bought");
-}
-
-/// While the gateway is asked where to pay, the order is cancelled, and the gateway hears of that before it knows of the
-/// payment: it hears of it again.
-#[tokio::test]
-async fn a_payment_that_is_announced_after_its_cancellation_is_cancelled_once_more() {
-    let stage = Stage::new(1).await;
-    let (steps, now) = (stage.world.database.steps(), stage.world.clock.now());
-    let due = async || payment_cancellations::list_due(steps, now, 9).await.unwrap();
-    let kept = async || keep_pay_url(steps, stage.payment, "https://pay.example/").await.unwrap();
-    assert_eq!(kept().await, OrderStatus::Unpaid);
-    assert!(matches!(stage.cancel().await, StepAnswer::Done(_)));
-    assert_eq!(due().await, [stage.payment]);
-    payment_cancellations::record(steps, stage.payment, None, None).await.unwrap();
-    assert!(due().await.is_empty());
-    assert_eq!(kept().await, OrderStatus::Cancelled);
-    assert_eq!(due().await, [stage.payment]);
-    // Money that came meanwhile goes back: the gateway is not told that it is not wanted.
-    assert_eq!(stage.pay("late").await, NoticeOutcome::OrderCancelled);
-    assert_eq!(kept().await, OrderStatus::Cancelled);
-    assert!(due().await.is_empty());
-}
-
-/// Who was to ask the gateway has died, and the database's clock goes back by an hour.
-#[tokio::test]
-async fn a_claim_lasts_no_longer_because_the_clock_goes_back() {
-    let stage = Stage::new(1).await;
-    let steps = stage.world.database.steps();
-    let asked = async || open(steps, &stage.order, user(1), Duration::from_secs(4)).await.unwrap();
-    assert!(matches!(asked().await, Opened::AskLater { .. }));
-    stage.pass(-3600).await;
-    assert!(matches!(asked().await, Opened::Ask { attempt: 2, .. }));
 }

@@ -112,7 +112,7 @@ impl Door {
                 Open::Service(nodes)
             }
             Kind::Http => {
-                self.api.address = self.world().serve().await;
+                self.api.client.address = self.world().serve().await;
                 Open::Http
             }
         };

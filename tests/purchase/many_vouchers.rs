@@ -231,7 +231,7 @@ async fn orders_of_a_held_row_are_placed_when_it_is_let_go() {
 /// Two servers, each with the same vouchers in an order that the seed says, at once and again: neither waits for the other
 /// for ever, and nothing is sold twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn batches_that_overlap_in_any_order_lock_each_other_out_in_none_of_ten_thousand() {
+async fn batches_that_overlap_in_any_order_lock_each_other_out_in_none_of_two_thousand() {
     let seed: u64 = rand::random();
     println!("seed {seed}");
     let world = World::new().await;
@@ -248,11 +248,11 @@ async fn batches_that_overlap_in_any_order_lock_each_other_out_in_none_of_ten_th
             let mut random = StdRng::seed_from_u64(seed.wrapping_add(server));
             let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
             sqlx::raw_sql("set synchronous_commit = off").execute(&mut connection).await.unwrap();
-            for batch in 0..2_500 {
+            for batch in 0..500 {
                 let mut mixed: Vec<i64> = vouchers.iter().map(|voucher| voucher.get()).collect();
                 mixed.shuffle(&mut random);
                 mixed.truncate(random.random_range(2..=8));
-                let first = (server.cast_signed() * 2_500 + batch) * 10 + 1;
+                let first = (server.cast_signed() * 500 + batch) * 10 + 1;
                 let ids: Vec<i64> = (first..).take(mixed.len()).collect();
                 let at = vec![midnight(); mixed.len()];
                 let told: Vec<String> =
@@ -277,7 +277,7 @@ async fn batches_that_overlap_in_any_order_lock_each_other_out_in_none_of_ten_th
     .fetch_one(world.database.pool())
     .await
     .unwrap();
-    assert!(taken == orders && orders > 10_000, "{taken} taken, {orders} orders");
+    assert!(taken == orders && orders > 2_000, "{taken} taken, {orders} orders");
 }
 
 /// A batch hangs in its commit and holds its rows when its connection is cut. The same orders come again, and find

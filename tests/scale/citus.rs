@@ -12,6 +12,7 @@ use private_stores::PostgresPrograms;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 
+use testkit::needs::needs;
 use testkit::processes::{place, send, send_with_children};
 use testkit::program::Program;
 use testkit::wait::eventually;
@@ -29,15 +30,13 @@ const SETTINGS: [&str; 7] = [
     "log_error_verbosity=terse",
 ];
 
-/// Whether the tests of this room can run. Says why where they cannot.
+/// Whether the tests of this room can run.
 pub fn is_installed() -> bool {
     let shared = PostgresPrograms::find().unwrap().command("pg_config").arg("--sharedir").output();
     let shared = String::from_utf8(shared.unwrap().stdout).unwrap();
-    let found = PathBuf::from(shared.trim()).join("extension/citus.control").exists();
-    if !found {
-        eprintln!("left out: Citus is not installed (scripts/setup.sh scale)");
-    }
-    found
+    let extension = PathBuf::from(shared.trim()).join("extension/citus.control");
+    let found = extension.exists().then_some(());
+    needs("Citus", found.ok_or("Citus is not installed (scripts/setup.sh scale)")).is_some()
 }
 
 /// One server. Started from a test's own thread, with which it ends.

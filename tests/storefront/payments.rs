@@ -46,6 +46,18 @@ async fn bought(api: &Api) -> Browser {
     browser
 }
 
+/// Waits for the sandbox's page, and presses again while no press is under way: a busy machine may answer 503, or lose a
+/// driver's click.
+async fn until_at_the_sandbox(browser: &Browser) {
+    let there = "(() => {
+        if (document.querySelector('h1')?.innerText.includes('Sandbox payment')) return true;
+        const pay = [...document.querySelectorAll('.pay')].find(it => it.checkVisibility() && !it.disabled);
+        pay?.click();
+        return false;
+    })()";
+    browser.until(there).await;
+}
+
 /// The time to pay is over, and a server has noticed.
 async fn time_is_over(world: &World) {
     world.set_time(world.clock.now() + TimeDelta::minutes(15)).await;
@@ -486,6 +498,7 @@ async fn unpaid_orders_and_the_sandbox_can_be_read_on_every_screen() {
     browser.until_shown("#order-list .pay").await;
     look("orders").await;
     browser.click("#order-list .pay").await;
+    until_at_the_sandbox(&browser).await;
     browser.until_shown("[data-action=pay]").await;
     look("sandbox").await;
     browser.close().await;

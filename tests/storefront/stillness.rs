@@ -4,12 +4,13 @@ use chrono::TimeDelta;
 use faults::{Fault, Proxy};
 use seckill::model::VoucherId;
 use seckill::store::vouchers::{self, NewVoucher, StockChange, VoucherChange};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::storefront::sale::{BUY, MESSAGE, visited, visited_at};
 use testkit::shop::api_client::Api;
 use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
 use testkit::shop::world::{ADMIN_PHONE, World, midnight};
+use testkit::wait::eventually;
 
 /// The titles of the cards in a list, in their order.
 pub fn titles(list: &str) -> String {
@@ -357,6 +358,16 @@ async fn a_sale_whose_stock_comes_back_is_announced_and_shown_again() {
     browser.close().await;
 }
 
+/// Waits until the list, which the server keeps for a moment, says that so many are left.
+pub async fn until_listed(api: &Api, sale: VoucherId, left: i32) {
+    eventually(&format!("{left} of {sale} are listed"), async || {
+        let listed = api.get("/api/vouchers").await.body;
+        let is_so = |it: &Value| it["id"] == json!(sale) && it["stock"] == left;
+        listed.as_array().unwrap().iter().any(is_so)
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_moves_when_the_last_open_sale_sells_out() {
     let world = World::new().await;
@@ -365,6 +376,7 @@ async fn nothing_moves_when_the_last_open_sale_sells_out() {
     let api = served(world).await;
     for size in [PHONE, DESKTOP] {
         let tea = sale(&api.world, "Tea for one", 1, TimeDelta::hours(-1), 0).await;
+        until_listed(&api, tea, 1).await;
         let browser = visited(&api, 1).await;
         browser.resize(size).await;
         browser.until_text("#vouchers h2", "Tea for one").await;
@@ -377,6 +389,7 @@ async fn nothing_moves_when_the_last_open_sale_sells_out() {
         browser.until_text("#vouchers .badge", "Sold out").await;
         assert_eq!(browser.value(PLACES).await, before, "{size:?}");
         // That nothing is on is said when the cards are arranged.
+        until_listed(&api, tea, 0).await;
         browser.reload().await;
         browser.until(SAYS_NOTHING_IS_ON).await;
         browser.close().await;

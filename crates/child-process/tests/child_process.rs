@@ -94,11 +94,12 @@ async fn a_stop_is_patient_and_then_it_is_not() {
 #[tokio::test]
 async fn a_program_that_is_to_end_in_order_has_ended_so_when_it_is_dropped() {
     let done = std::env::temp_dir().join(format!("child-process-{}", std::process::id()));
-    let script = format!(
-        "trap 'sleep 0.1; echo done >{}; exit' TERM; echo 1; while :; do sleep 0.01; done",
-        done.display()
+    let mut command = shell(
+        "trap 'sleep 0.1; echo done >\"$DONE\"; exit' TERM; echo 1; while :; do sleep 0.01; done",
     );
-    let mut child = start(&script).ending_in_order(PATIENCE);
+    command.env("DONE", &done);
+    let child = ChildProcess::start(command, Signal::SIGKILL).unwrap();
+    let mut child = child.ending_in_order(PATIENCE);
     child.ready(PATIENCE, number).await.unwrap();
     drop(child);
     assert_eq!(fs::read_to_string(&done).unwrap(), "done\n");
@@ -145,7 +146,7 @@ fn a_log_tells_what_this_run_said() {
 /// child of its own, which was there before the signal was a trap.
 const PARENTS: [(&str, Signal); 2] = [
     (
-        "sleep 600 & trap 'trap \"exit 9\" TERM; sleep 0.3; echo done >$DONE; exit' TERM
+        "sleep 600 & trap 'trap \"exit 9\" TERM; sleep 0.3; echo done >\"$DONE\"; exit' TERM
          echo $$ $!; while :; do sleep 0.01; done",
         Signal::SIGTERM,
     ),

@@ -6,11 +6,11 @@ use ladder::{RUNGS, Rung};
 use seckill::http::Language;
 
 /// A page of the course.
-pub(super) struct Chapter {
+pub struct Chapter {
     /// The last part of its address, and the name of its file; the index has none.
-    pub(super) name: Option<&'static str>,
+    pub name: Option<&'static str>,
     /// The rung that it is about.
-    pub(super) rung: Option<&'static Rung>,
+    pub rung: Option<&'static Rung>,
     /// Its Markdown, in English and in Chinese.
     markdown: [&'static str; 2],
 }
@@ -38,7 +38,7 @@ const BESIDE: [(&str, [&str; 2]); 8] = [
 ];
 
 /// All of them: first the index, then the rungs in the ladder's order.
-pub(super) static CHAPTERS: LazyLock<Vec<Chapter>> = LazyLock::new(|| {
+pub static CHAPTERS: LazyLock<Vec<Chapter>> = LazyLock::new(|| {
     let index = Chapter { name: None, rung: None, markdown: markdown!("ladder") };
     let rungs = RUNGS.iter().map(|rung| Chapter {
         name: Some(rung.id),
@@ -61,7 +61,7 @@ impl Chapter {
     }
 
     /// Its Markdown.
-    pub(super) fn markdown(&self, language: Language) -> &'static str {
+    pub fn markdown(&self, language: Language) -> &'static str {
         let [english, chinese] = self.markdown;
         language.choose(english, chinese)
     }
@@ -80,7 +80,7 @@ impl Chapter {
     }
 
     /// Its address in a language, whatever the browser prefers.
-    pub(super) fn address(&self, language: Language) -> String {
+    pub fn address(&self, language: Language) -> String {
         format!("{}?lang={}", self.path(), language.tag())
     }
 

@@ -21,7 +21,7 @@ const WIDTH: usize = 760;
 const HEAD: usize = 32;
 
 /// The drawing. Its name is the same in words, for those who cannot see it.
-pub(super) fn svg(diagram: &SequenceDiagram) -> Markup {
+pub fn svg(diagram: &SequenceDiagram) -> Markup {
     let count = diagram.columns.len().max(1);
     let [least, most] = COLUMN;
     let mut drawing = Drawing { column: (WIDTH / count).clamp(least, most), y: HEAD + GAP };
@@ -46,7 +46,7 @@ pub(super) fn svg(diagram: &SequenceDiagram) -> Markup {
 }
 
 /// The events as sentences.
-fn in_words(diagram: &SequenceDiagram) -> String {
+pub fn in_words(diagram: &SequenceDiagram) -> String {
     let mut words = String::new();
     for event in &diagram.events {
         let name = |nth: &usize| diagram.columns[*nth].name.as_str();
@@ -158,7 +158,7 @@ fn texts(lines: &[String], class: &str, x: usize, y: usize) -> Markup {
 }
 
 /// In lines of so many columns, a Chinese letter taking two.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
+pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for piece in pieces(text, columns) {
         let last = lines.len() - 1;
@@ -193,67 +193,4 @@ fn pieces(text: &str, columns: usize) -> Vec<&str> {
     }
     pieces.push(&text[begin..]);
     pieces
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::chapter::CHAPTERS;
-    use super::*;
-    use seckill::http::Language;
-
-    /// The diagrams of the course, with the page of each.
-    fn diagrams() -> Vec<(String, SequenceDiagram)> {
-        let mut found = Vec::new();
-        for chapter in CHAPTERS.iter() {
-            for language in [Language::English, Language::Chinese] {
-                let page = chapter.address(language);
-                let blocks = chapter.markdown(language).split("```mermaid\n").skip(1);
-                found.extend(blocks.map(|block| {
-                    let text = block.split("\n```").next().unwrap_or_default();
-                    (page.clone(), text.parse().unwrap_or_else(|error| panic!("{page}: {error}")))
-                }));
-            }
-        }
-        found
-    }
-
-    #[test]
-    fn every_diagram_of_the_course_is_drawn_and_told_in_words() {
-        let diagrams = diagrams();
-        assert!(diagrams.len() >= 80, "{}", diagrams.len());
-        for (page, diagram) in diagrams {
-            let svg = svg(&diagram).into_string();
-            let of = |kind: &str| svg.matches(kind).count();
-            let arrows =
-                diagram.events.iter().filter(|it| matches!(it, DiagramEvent::Arrow { .. })).count();
-            assert_eq!(of("<path"), arrows, "{page}");
-            assert_eq!(
-                of("<rect"),
-                diagram.columns.len() + diagram.events.len() - arrows,
-                "{page}"
-            );
-            assert_eq!(in_words(&diagram).lines().count(), diagram.events.len(), "{page}");
-        }
-    }
-
-    #[test]
-    fn a_text_is_broken_into_lines_that_fit_and_loses_nothing() {
-        for (_, diagram) in diagrams() {
-            for event in &diagram.events {
-                let (DiagramEvent::Note { text, .. } | DiagramEvent::Arrow { text, .. }) = event;
-                for columns in [18, 40] {
-                    let lines = wrapped(text, columns);
-                    // A mark may hang over the end.
-                    let widest = lines.iter().map(|line| measure_text_width(line)).max();
-                    assert!(widest <= Some(columns + 2), "{lines:?}");
-                    let spaceless = |text: &str| text.replace(' ', "");
-                    assert_eq!(spaceless(&lines.concat()), spaceless(text));
-                }
-            }
-        }
-        assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
-        assert_eq!(wrapped("券：卖完了", 6), ["券：卖", "完了"]);
-        assert_eq!(wrapped("得到响应：ok", 8), ["得到响", "应：ok"]);
-        assert_eq!(wrapped("unbreakable", 4), ["unbr", "eaka", "ble"]);
-    }
 }

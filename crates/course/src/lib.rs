@@ -7,13 +7,13 @@
 //! A page is rendered when somebody first reads it, and then kept. A build script could not render it: the
 //! pages say what the ladder says of its rungs, and the build would compile the ladder twice.
 
-mod chapter;
+pub mod chapter;
 mod code_block;
-mod diagram;
-mod drawing;
+pub mod diagram;
+pub mod drawing;
 mod layout;
-mod link;
-mod markdown;
+pub mod link;
+pub mod markdown;
 mod playing;
 pub mod source_code;
 

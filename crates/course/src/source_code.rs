@@ -61,20 +61,3 @@ fn class(kind: TokenKind, text: &str) -> Option<&'static str> {
         _ => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ladder::RUNGS;
-
-    #[test]
-    fn the_lines_of_a_file_are_its_own() {
-        for rung in RUNGS {
-            let lines = lines(rung.source);
-            let text = |line: &Vec<SourceToken<'_>>| {
-                line.iter().map(|token| token.text).collect::<String>()
-            };
-            assert!(lines.iter().map(text).eq(rung.source.lines()), "{}", rung.id);
-        }
-    }
-}

@@ -23,7 +23,7 @@ pub use error::FaultError;
 pub use mariadb::MariaDbNode;
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresNode;
-pub use process::FaultyProcess;
+pub use process::{FaultyProcess, place_of_servers};
 pub use proxy::{Fault, Proxy};
 pub use redis_node::RedisNode;
 pub use zookeeper::ZooKeeperNode;

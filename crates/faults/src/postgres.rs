@@ -60,19 +60,23 @@ impl PostgresNode {
         maker: &str,
         options: Vec<String>,
     ) -> Result<Self, FaultError> {
-        let missing = |error: private_stores::StoresError| FaultError::Missing(error.to_string());
-        let programs = PostgresPrograms::find().map_err(missing)?;
+        let programs = programs()?;
         let directory = directory("seckill-postgres-", home)?;
         programs.private_directory(directory.path()).map_err(missing)?;
         let data = directory.path().join("data");
         let mut make = programs.command(maker);
-        make.args(options).arg("--no-sync").arg("-D").arg(&data).stdin(Stdio::null());
+        make.args(options).arg("--no-sync").arg("-D").arg(&data);
         succeed(make).await?;
         let mut command = programs.command("postgres");
         command.arg("-D").arg(&data).args(["-c", "listen_addresses=", "-c", "port=5432"]);
         // The death of a server loses nothing that it has written; that of a machine may.
         command.args(["-c", "fsync=off"]);
-        command.arg("-c").arg(format!("unix_socket_directories={}", directory.path().display()));
+        // A standby that is behind waits for those who read, and breaks off nobody's statement.
+        command.args(["-c", "max_standby_streaming_delay=-1"]);
+        command.args(["-c", "max_standby_archive_delay=-1"]);
+        command
+            .arg("-c")
+            .arg(format!("unix_socket_directories=\"{}\"", directory.path().display()));
         let mut starting =
             StartingProcess::start(SERVER, command, None, &directory.path().join("log"))?;
         while !is_ready(&data) {
@@ -100,6 +104,18 @@ impl PostgresNode {
         Proxy::before_socket(self.directory.path().join(".s.PGSQL.5432")).await
     }
 
+    /// Makes a standby a primary, and waits until it is one. A session that asked for it would be one that reads: what
+    /// is still to be replayed could wait for that session, and it for the replay.
+    ///
+    /// # Errors
+    /// When it is none, or does not become one.
+    pub async fn promote(&self) -> Result<(), FaultError> {
+        let programs = programs()?;
+        let mut promote = programs.command("pg_ctl");
+        promote.args(["promote", "--wait", "-D"]).arg(self.directory.path().join("data"));
+        succeed(promote).await
+    }
+
     /// `kill -9` of the server; its sessions end with it.
     pub fn kill(&mut self) {
         self.process.kill();
@@ -124,7 +140,16 @@ fn is_ready(data: &Path) -> bool {
     status.lines().nth(7).is_some_and(|line| line.trim() == "ready")
 }
 
+fn missing(error: private_stores::StoresError) -> FaultError {
+    FaultError::Missing(error.to_string())
+}
+
+fn programs() -> Result<PostgresPrograms, FaultError> {
+    PostgresPrograms::find().map_err(missing)
+}
+
 async fn succeed(mut command: Command) -> Result<(), FaultError> {
+    command.stdin(Stdio::null());
     let run = spawn_blocking(move || command.output()).await;
     let output = run
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use child_process::{LoggedProcess, end_with_us};
 use nix::sys::signal::Signal;
+use nix::unistd::geteuid;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
@@ -25,6 +26,8 @@ const PORT_FREE: Duration = Duration::from_millis(100);
 
 /// A socket's path is no longer than 107 bytes; this leaves room for the names below it.
 const BASE_MAX: usize = 64;
+/// The same where directories of servers may lie in one directory more.
+const PLACE_MAX: usize = 42;
 
 /// A server's process: it runs, or is down. Dropping it kills it.
 #[derive(Debug)]
@@ -147,10 +150,21 @@ impl PortAttempts {
     }
 }
 
+/// Where a test or a tool puts what servers of another user have to enter: the usual place for temporary files, or
+/// `/tmp` if that is closed to others, or its name too long for a socket below it.
+#[must_use]
+pub fn place_of_servers() -> PathBuf {
+    let usual = std::env::temp_dir();
+    let is_open = |step: &Path| fs::metadata(step).is_ok_and(|meta| meta.mode() & 0o001 != 0);
+    // Only root's servers are another user's.
+    let may_be_entered = !geteuid().is_root() || usual.ancestors().all(is_open);
+    if usual.as_os_str().len() <= PLACE_MAX && may_be_entered { usual } else { "/tmp".into() }
+}
+
 /// A directory for one server, which goes when it is dropped; in `home`, if there is one. Only the user of this
 /// process may enter it: a server that lives on a socket in it knows no other protection.
 pub(super) fn directory(prefix: &str, home: Option<&Path>) -> Result<TempDir, FaultError> {
-    let usual = home.map_or_else(std::env::temp_dir, Path::to_owned);
+    let usual = home.map_or_else(place_of_servers, Path::to_owned);
     let base = if usual.as_os_str().len() > BASE_MAX { PathBuf::from("/tmp") } else { usual };
     tempfile::Builder::new()
         .prefix(prefix)

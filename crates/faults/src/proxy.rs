@@ -32,12 +32,21 @@ pub enum Fault {
     Deaf,
     /// New connections are accepted, and carry nothing until this is over.
     Hold,
+    /// Requests arrive; the answers do not until this is over.
+    HoldAnswers,
     /// Every connection is cut, new ones at once.
     Down,
 }
 
-const FAULTS: [Fault; 6] =
-    [Fault::None, Fault::LoseRequest, Fault::LoseAnswer, Fault::Deaf, Fault::Hold, Fault::Down];
+const FAULTS: [Fault; 7] = [
+    Fault::None,
+    Fault::LoseRequest,
+    Fault::LoseAnswer,
+    Fault::Deaf,
+    Fault::Hold,
+    Fault::HoldAnswers,
+    Fault::Down,
+];
 
 #[derive(Debug)]
 struct ProxyState {
@@ -270,6 +279,8 @@ async fn carry(
             _ => {}
         }
         tokio::select! {
+            // What comes after an order is subject to it.
+            biased;
             () = changed => {}
             read = client.read(&mut request) => match read {
                 Ok(length @ 1..) if !state.strikes(Fault::LoseRequest) => {
@@ -279,7 +290,7 @@ async fn carry(
                 }
                 _ => return,
             },
-            read = server.read(&mut answer) => match read {
+            read = server.read(&mut answer), if state.fault() != Fault::HoldAnswers => match read {
                 Ok(length @ 1..) if !state.strikes(Fault::LoseAnswer) => {
                     if client.write_all(&answer[..length]).await.is_err() {
                         return;

@@ -1,28 +1,16 @@
 //! A MariaDB node: started, paused, killed, started again.
 
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
-use faults::{FaultError, MariaDbNode};
+use faults::FaultError;
 
+use testkit::needs::needs_mariadb;
 use testkit::processes::is_alive;
 use testkit::wait::eventually;
 
-/// A server, unless there is none to be had: then the test is skipped, and says so.
-#[allow(clippy::explicit_write)] // what the macro writes is shown only when a test fails
-async fn start() -> Option<MariaDbNode> {
-    match MariaDbNode::start().await {
-        Err(error) if error.is_missing() => {
-            writeln!(std::io::stderr(), "skipped a test: {error}").unwrap();
-            None
-        }
-        node => Some(node.unwrap()),
-    }
-}
-
 #[tokio::test]
 async fn it_answers_unless_it_is_paused_or_down_and_nothing_stays_behind() {
-    let Some(mut node) = start().await else { return };
+    let Some(mut node) = needs_mariadb().await else { return };
     assert!(node.answers().await);
     let socket = node.socket();
     let mode = std::fs::metadata(socket.parent().unwrap()).unwrap().permissions().mode();
@@ -44,8 +32,8 @@ async fn it_answers_unless_it_is_paused_or_down_and_nothing_stays_behind() {
 
 #[tokio::test]
 async fn two_of_them_do_not_get_into_each_others_way() {
-    let Some(one) = start().await else { return };
-    let Some(other) = start().await else { return };
+    let Some(one) = needs_mariadb().await else { return };
+    let Some(other) = needs_mariadb().await else { return };
     assert!(one.answers().await && other.answers().await);
     assert_ne!(one.socket(), other.socket());
 }

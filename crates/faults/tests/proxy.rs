@@ -8,7 +8,7 @@ use redis::{AsyncConnectionConfig, Client, RedisResult};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use testkit::wait::must;
+use testkit::wait::{eventually, must};
 
 async fn connect(proxy: &Proxy) -> RedisResult<MultiplexedConnection> {
     connect_to(proxy.url()).await
@@ -48,10 +48,19 @@ async fn each_fault_does_what_it_says_by_tcp_and_by_a_unix_socket() {
         proxy.break_by(Fault::None);
         assert_eq!(increment(&mut connect(&proxy).await.unwrap()).await.unwrap(), 3);
 
+        let mut connection = connect(&proxy).await.unwrap();
+        proxy.break_by(Fault::HoldAnswers);
+        let (answer, ()) = tokio::join!(increment(&mut connection), async {
+            let done = async || node.command::<i64>(&["GET", "n"]).await.unwrap() == 4;
+            eventually("it is done, and not answered", done).await;
+            proxy.break_by(Fault::None);
+        });
+        assert_eq!(answer.unwrap(), 4);
+
         proxy.break_by(Fault::Down);
         connect(&proxy).await.unwrap_err();
         proxy.break_by(Fault::None);
-        assert_eq!(increment(&mut connect(&proxy).await.unwrap()).await.unwrap(), 4);
+        assert_eq!(increment(&mut connect(&proxy).await.unwrap()).await.unwrap(), 5);
     }
 }
 

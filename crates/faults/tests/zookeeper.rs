@@ -1,11 +1,11 @@
 //! ZooKeeper nodes, and what becomes of their clients' sessions.
 
-use std::io::Write;
 use std::time::Duration;
 
 use faults::{FaultError, ZooKeeperNode};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error, SessionState};
 
+use testkit::needs::needs_zookeeper;
 use testkit::wait::eventually;
 
 const DIRECTORY: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
@@ -13,18 +13,6 @@ const PLACE: CreateOptions<'static> = CreateMode::EphemeralSequential.with_acls(
 
 /// Outlasts any stall of a busy machine.
 const LONG: Duration = Duration::from_secs(60);
-
-/// A server, unless there is none to be had: then the test is skipped, and says so.
-#[allow(clippy::explicit_write)] // what the macro writes is shown only when a test fails
-async fn start() -> Option<ZooKeeperNode> {
-    match ZooKeeperNode::start().await {
-        Err(error) if error.is_missing() => {
-            writeln!(std::io::stderr(), "skipped a test: {error}").unwrap();
-            None
-        }
-        node => Some(node.unwrap()),
-    }
-}
 
 async fn connect(address: &str, session: Duration) -> Client {
     loop {
@@ -52,7 +40,7 @@ async fn queue(client: &Client) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_and_places_outlive_a_restart_of_the_server_that_is_short_enough() {
-    let Some(mut node) = start().await else { return };
+    let Some(mut node) = needs_zookeeper().await else { return };
     let holder = connect(&node.connect_string(), LONG).await;
     let place = queue_up(&holder).await;
     let (session, mut state) = (holder.session_id(), holder.state_watcher());
@@ -76,7 +64,7 @@ async fn sessions_and_places_outlive_a_restart_of_the_server_that_is_short_enoug
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_slept_longer_than_a_session_ends_it_though_its_client_is_awake() {
-    let Some(node) = start().await else { return };
+    let Some(node) = needs_zookeeper().await else { return };
     let session = Duration::from_secs(1);
     let holder = connect(&node.connect_string(), session).await;
     let place = queue_up(&holder).await;

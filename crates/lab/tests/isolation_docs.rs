@@ -14,8 +14,8 @@ use seckill_lab::isolation::{
 };
 
 use crate::course::timeline::printed;
-use crate::lab_isolation::mariadb;
-use crate::lab_replays::lab;
+use crate::kept::new_lab as lab;
+use testkit::needs::needs_mariadb;
 
 const PAGES: [&str; 2] = ["docs/ladder/isolation.md", "docs/ladder/isolation.zh-CN.md"];
 
@@ -101,7 +101,7 @@ fn the_pages_on_isolation_show_the_same_and_name_every_lesson() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_timeline_of_isolation_is_what_the_lab_prints_today() {
     let lab = lab().await;
-    let node = mariadb().await;
+    let node = needs_mariadb().await;
     let postgres = IsolationServer::postgres(lab.database_url(Tables::Bare).unwrap());
     let maria = node.as_ref().map(|node| IsolationServer::mariadb(node.socket()));
     let (mut wrong, mut played) = (BTreeSet::new(), BTreeSet::new());

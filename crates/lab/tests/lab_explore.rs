@@ -6,7 +6,7 @@ use seckill_lab::explore::{Exploration, ExploreLimits, explore, objections, play
 use seckill_lab::game::{Schedule, Setting, SettingOptions};
 use serde_json::Value;
 
-use crate::lab_replays::lab;
+use crate::kept::lab_of_games as lab;
 use testkit::program::Program;
 use testkit::shop::world::World;
 

@@ -5,7 +5,6 @@ use std::fs;
 
 use ladder::Scenario;
 use seckill::http::Language;
-use seckill_lab::replay;
 use serde_json::{Value, json};
 use testkit::golden::{answered, assert_answered};
 use testkit::program::ran;
@@ -15,7 +14,7 @@ use testkit::shop::world::World;
 use crate::course::page::repository;
 use crate::course::steady::steadied;
 use crate::course::timeline;
-use crate::lab_replays::lab;
+use crate::kept;
 use crate::lab_serve::Serving;
 
 const FILE: &str = "crates/lab/tests/golden/replays.json";
@@ -38,15 +37,13 @@ const CELLS: [(&str, Scenario); 12] = [
 
 /// Without what is measured.
 async fn played() -> Value {
-    let lab = lab().await;
     let mut cells = Vec::new();
     for (rung, scenario) in CELLS {
-        let cell = steadied(replay(&lab, ladder::find(rung).unwrap(), scenario).await);
+        let cell = steadied(kept::played(ladder::find(rung).unwrap(), scenario).await);
         let mut told = serde_json::to_value(&cell).unwrap();
         told.as_object_mut().unwrap().remove("elapsed_ms");
         cells.push(json!({ "json": told, "chinese": timeline::printed(&cell, Language::Chinese) }));
     }
-    lab.close().await.unwrap();
     Value::from(cells)
 }
 

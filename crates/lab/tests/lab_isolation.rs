@@ -1,6 +1,5 @@
 //! `seckill lab isolation`: every cell on real servers, claims that are false, servers that are not there.
 
-use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -18,23 +17,12 @@ use sqlx::{Connection, Executor, PgConnection};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
 use crate::course::timeline::printed;
-use crate::lab_replays::lab;
+use crate::kept::new_lab as lab;
+use testkit::needs::{needs, needs_mariadb};
 use testkit::processes::{descendants_of, send};
 use testkit::program::Program;
 use testkit::shop::world;
 use testkit::wait::must;
-
-/// A MariaDB, unless there is none to be had: then the test is skipped, and says so.
-#[allow(clippy::explicit_write)] // what the macro writes is shown only when a test fails
-pub async fn mariadb() -> Option<MariaDbNode> {
-    match MariaDbNode::start().await {
-        Err(error) if error.is_missing() => {
-            writeln!(std::io::stderr(), "skipped a test: {error}").unwrap();
-            None
-        }
-        node => Some(node.unwrap()),
-    }
-}
 
 fn on_mariadb(node: &MariaDbNode) -> IsolationServer {
     IsolationServer::mariadb(node.socket())
@@ -71,7 +59,7 @@ macro_rules! levels {
 
             #[tokio::test(flavor = "multi_thread")]
             async fn $mariadb() {
-                let Some(node) = mariadb().await else { return };
+                let Some(node) = needs_mariadb().await else { return };
                 all_as_claimed(&on_mariadb(&node), IsolationLevel::$level).await;
             }
         )+
@@ -127,14 +115,14 @@ async fn a_false_claim_is_found_out_either_way() {
     let lab = lab().await;
     finds_out_what_is_claimed_wrongly(&on_postgres(&lab)).await;
     lab.close().await.unwrap();
-    if let Some(node) = mariadb().await {
+    if let Some(node) = needs_mariadb().await {
         finds_out_what_is_claimed_wrongly(&on_mariadb(&node)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_sleeps_or_is_gone_is_unknown_and_nobody_waits_for_ever() {
-    let Some(mut node) = mariadb().await else { return };
+    let Some(mut node) = needs_mariadb().await else { return };
     let server = on_mariadb(&node).with_patience(Duration::from_millis(500));
     let level = IsolationLevel::ReadCommitted;
     node.process.pause().unwrap();
@@ -237,9 +225,7 @@ fn is_mariadb(pid: u32) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg(target_os = "linux")]
 async fn a_mariadb_that_is_killed_in_the_middle_is_unknown_in_a_sentence() {
-    if MariaDbNode::find().is_err() {
-        return;
-    }
+    let Some(_) = needs("MariaDB", MariaDbNode::find()) else { return };
     let program = Program::on(&world::World::new().await);
     let mut command = program.command(&["lab", "isolation", "--server", "mariadb"]);
     let mut lab = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -2,17 +2,12 @@
 
 use ladder::{self, Invariant, LockKind, RUNGS, Rung, Scenario};
 use seckill::http::Language;
-use seckill_lab::{Cell, Outcome, World, cells, replay};
+use seckill_lab::{Cell, Outcome, cells, replay};
 
 use crate::course::english::english_word;
 use crate::course::timeline;
+use crate::kept::{has_lock_of, lab, played};
 use testkit::shop::world;
-
-/// The lab, on the servers of this run.
-pub async fn lab() -> World {
-    let (postgres, redis) = testkit::servers::urls().await;
-    World::open(Some(postgres), Some(redis)).await.unwrap()
-}
 
 fn told(cell: &Cell) -> String {
     let timeline: Vec<String> = cell.timeline.iter().map(ToString::to_string).collect();
@@ -25,11 +20,12 @@ fn told(cell: &Cell) -> String {
 
 async fn plays_as_claimed(id: &str) {
     let rung = ladder::find(id).unwrap();
-    let lab = lab().await;
+    if !has_lock_of(rung) {
+        return;
+    }
     let mut otherwise = Vec::new();
     for (_, scenario) in cells().filter(|(known, _)| known.id == rung.id) {
-        let cell = replay(&lab, rung, scenario).await;
-        // What is not installed proves nothing.
+        let cell = played(rung, scenario).await;
         if cell.is_wrong() {
             otherwise.push(told(&cell));
         }
@@ -37,7 +33,6 @@ async fn plays_as_claimed(id: &str) {
         let english = chinese.iter().filter(|line| english_word(line).is_some());
         otherwise.extend(english.map(|line| format!("{scenario}: no Chinese for: {line}")));
     }
-    lab.close().await.unwrap();
     assert!(otherwise.is_empty(), "{}", otherwise.join("\n"));
 }
 

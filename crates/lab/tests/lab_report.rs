@@ -3,6 +3,7 @@
 use ladder::{Answer, Awaited, RUNGS, Rung, Scenario};
 use load::latency::LatencyMs;
 use load::verdict::{Counts, CrowdVerdict, Figures};
+use report::{Table, escape};
 use seckill_lab::report::terminal::{self, Look};
 use seckill_lab::report::{Environment, LabReport, NoRush, html};
 use seckill_lab::told::Event;
@@ -240,8 +241,8 @@ async fn probed(report: &LabReport, place: &str, width: u32, probe: &str) -> Str
     let page = html::page(report).replace("</body>", &script);
     std::fs::write(directory.path().join("report.html"), page).unwrap();
     std::fs::write(directory.path().join("frame.html"), frame).unwrap();
-    let url = format!("file://{}", directory.path().join("frame.html").display());
-    let dom = browser::rendered(&url, &["--window-size=1400,1000"]).await;
+    let url = url::Url::from_file_path(directory.path().join("frame.html")).unwrap();
+    let dom = browser::rendered(url.as_str(), &["--window-size=1400,1000"]).await;
     let (_, rest) = dom.split_once("data-probe=\"").unwrap_or_else(|| panic!("no answer: {dom}"));
     rest.split('"').next().unwrap().to_owned()
 }
@@ -278,4 +279,17 @@ async fn every_link_of_the_page_leads_to_something_and_unfolds_it() {
 async fn the_page_asks_nobody_for_anything() {
     let loaded = "performance.getEntriesByType('resource').map(it => it.name).join(' ')";
     assert_eq!(probed(&that_holds(), "", 1280, loaded).await, "");
+}
+
+#[test]
+fn what_a_target_says_does_not_move_the_cursor() {
+    assert_eq!(escape("a\u{1b}[2Jb\r\n库存\u{202e}"), "a\\u{1b}[2Jb\\r\\n库存\\u{202e}");
+}
+
+#[test]
+fn figures_stand_under_each_other_and_text_begins_at_its_left_edge() {
+    let mut table = Table::new(&["券", "left", ""], &[2]);
+    table.add(["one", "5", "holds"]);
+    table.add(["双人下午茶", "1000", "BROKEN"]);
+    assert_eq!(table.text(), "券          left\none            5  holds\n双人下午茶  1000  BROKEN");
 }

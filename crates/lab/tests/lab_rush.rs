@@ -1,18 +1,14 @@
 //! `seckill lab rush`: the crowd, and the verdict on it.
 
 use ladder::{self, Invariant};
-use seckill_lab::{RushOptions, RushReport, World as Lab, rush};
+use seckill_lab::{RushOptions, RushReport, rush};
 use serde_json::Value;
 
+use crate::kept::lab;
 use testkit::processes::{place, seckill};
 use testkit::shop::world::World;
 
 const TERMS: RushOptions = RushOptions { users: 400, attempts: None, stock: 40, seconds: None };
-
-async fn lab(world: &World) -> Lab {
-    let urls = (Some(world.database_url.clone()), Some(world.redis_url.clone()));
-    Lab::open(urls.0, urls.1).await.unwrap()
-}
 
 /// What is true of every rush, whatever the rung.
 #[track_caller]
@@ -44,8 +40,7 @@ async fn every_fourth_buyer_comes_twice_and_every_eighth_a_third_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_crowd_on_rungs_that_sell_too_much_twice_and_as_they_should() {
-    let world = World::new().await;
-    let lab = lab(&world).await;
+    let lab = lab().await;
     for id in [
         "r01_naive",
         "r04_stock_guard",
@@ -91,8 +86,7 @@ async fn the_same_crowd_on_rungs_that_sell_too_much_twice_and_as_they_should() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rung_that_answers_first_is_judged_when_it_has_written() {
-    let world = World::new().await;
-    let lab = lab(&world).await;
+    let lab = lab().await;
     let terms = RushOptions { users: 60, stock: 40, ..RushOptions::default() };
     for (id, promise) in [
         ("r20", "ordered"),
@@ -118,8 +112,7 @@ async fn a_rung_that_answers_first_is_judged_when_it_has_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_there_is_enough_for_everybody_something_is_left() {
-    let world = World::new().await;
-    let lab = lab(&world).await;
+    let lab = lab().await;
     let terms = RushOptions { users: 60, stock: 100, ..RushOptions::default() };
     let rung = ladder::find("r18a").unwrap();
     let rush = rush(&lab, rung, terms, 1, |_| {}).await.unwrap();
@@ -140,8 +133,7 @@ async fn where_there_is_enough_for_everybody_something_is_left() {
 /// Nobody begins after the time: how many have come by then is what the machine can do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_that_comes_for_some_time_is_judged_by_those_who_came() {
-    let world = World::new().await;
-    let lab = lab(&world).await;
+    let lab = lab().await;
     for (id, seconds) in [("r18c", 0), ("r18c", 1), ("r23b", 1)] {
         let terms =
             RushOptions { users: 50_000, attempts: None, stock: 50_000, seconds: Some(seconds) };

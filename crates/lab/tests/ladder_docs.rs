@@ -4,17 +4,15 @@
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::fs;
-use std::io::Write;
 
-use faults::ZooKeeperNode;
-use ladder::{LockKind, RUNGS};
+use ladder::RUNGS;
 use seckill::http::Language;
-use seckill_lab::{Cell, replay};
+use seckill_lab::Cell;
 
 use crate::course::page::{Block, Cells, Page, blocks, course, read, renewed, repository, suffix};
 use crate::course::steady::steadied;
 use crate::course::{diagram, english::english_word, timeline};
-use crate::lab_replays::lab;
+use crate::kept::{self, has_lock_of};
 
 const LANGUAGES: [Language; 2] = [Language::English, Language::Chinese];
 
@@ -22,24 +20,19 @@ const LANGUAGES: [Language; 2] = [Language::English, Language::Chinese];
 const HOW: &str = "run `make course`, which writes what is generated anew";
 
 /// Every cell that the pages show, played once for all of them together. The one place that needs servers.
-#[allow(clippy::explicit_write)] // what the macro writes is shown only when a test fails
 async fn played() -> Cells {
     let mut cells = Cells::new();
-    let world = lab().await;
-    let zookeeper = ZooKeeperNode::find();
     for block in Page::all().iter().flat_map(|page| blocks(&page.file())) {
         let Some((rung, scenario)) = block.played() else { continue };
-        if let (LockKind::ZooKeeper, Err(why)) = (rung.lock, &zookeeper) {
-            writeln!(std::io::stderr(), "left as it is, {}: {why}", block.place).unwrap();
+        if !has_lock_of(rung) {
             continue;
         }
         if let Entry::Vacant(new) = cells.entry((rung.id, scenario)) {
-            let cell = replay(&world, rung, scenario).await;
+            let cell = kept::played(rung, scenario).await;
             assert!(!cell.is_wrong(), "{}: {cell:?}", block.place);
             new.insert(steadied(cell));
         }
     }
-    world.close().await.unwrap();
     cells
 }
 
@@ -83,7 +76,7 @@ async fn every_timeline_is_what_the_lab_prints_today() {
 fn misprinted(cell: &Cell) -> Vec<String> {
     let diagrams = LANGUAGES.map(|language| diagram::region(cell, language));
     let mut wrong: Vec<String> =
-        diagrams.iter().flat_map(|lines| diagram::syntax_errors(lines)).collect();
+        diagrams.iter().filter_map(|lines| diagram::syntax_error(lines)).collect();
     let [_, chinese] = &diagrams;
     let texts = chinese.iter().filter_map(|line| Some(line.split_once(": ")?.1.to_owned()));
     for line in timeline::printed(cell, Language::Chinese).into_iter().chain(texts) {

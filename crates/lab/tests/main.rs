@@ -3,6 +3,7 @@
 
 mod course;
 mod isolation_docs;
+mod kept;
 mod lab_check;
 mod lab_cli;
 mod lab_explore;
@@ -13,6 +14,8 @@ mod lab_report;
 mod lab_rush;
 mod lab_serve;
 mod lab_session;
+mod lab_standby;
 mod lab_world;
 mod ladder_docs;
 mod ladder_names;
+mod ladder_registry;

@@ -128,29 +128,3 @@ impl Rung {
         &self.head(Language::English).lessons
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_said_in_one_language_is_said_in_the_other() {
-        for rung in RUNGS {
-            let [english, chinese] = [Language::English, Language::Chinese].map(|language| {
-                let [idea, holds] = [rung.idea(language), rung.holds(language)];
-                let lesson = [idea, holds, rung.breaks_when(language), rung.next_step(language)];
-                assert!(lesson.iter().all(|line| !line.is_empty()), "{}: {lesson:?}", rung.id);
-                let head = rung.head(language);
-                (head.part.is_some(), head.chapter.is_some())
-            });
-            assert_eq!(english, chinese, "{}", rung.id);
-            let PageHead { idea, holds, breaks_when, next, .. } = rung.head(Language::Chinese);
-            assert!(
-                [idea, holds, breaks_when, next].iter().all(|line| line.is_some()),
-                "{}",
-                rung.id
-            );
-        }
-        assert_eq!(parts().count(), 10);
-    }
-}

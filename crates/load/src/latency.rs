@@ -47,8 +47,7 @@ impl Latencies {
 }
 
 /// Percentiles of a latency, in milliseconds with three decimals.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LatencyMs {
     /// Half of the latencies are at most this, in milliseconds.
     pub p50: f64,

@@ -115,6 +115,12 @@ async fn what_cannot_be_played_is_refused_in_a_sentence() {
         json!({ "rung": "r05a", "processes": 0 }),
         json!({ "rung": "r05a", "stock": 10 }),
         json!({ "rung": "r05a", "stock": 1.5 }),
+        json!({ "rung": "r05a", "unpaid": true }),
+        // Nobody can have bought what was never there.
+        json!({ "rung": "r24", "unpaid": true, "stock": 0 }),
+        json!({ "rung": "r25", "unpaid": true, "stock": 0, "schedule": "T" }),
+        json!({ "rung": "r31a", "unpaid": true, "stock": 0, "users": 1, "processes": 1 }),
+        json!({ "rung": "r31b", "unpaid": true, "stock": 0 }),
         json!({ "rung": "r05a", "seed": 1 }),
         json!({ "rung": "r05a", "session": "mine" }),
         json!({ "schedule": "AB" }),

@@ -184,10 +184,6 @@ async fn on_the_first_page_a_sale_is_one_click_away() {
         browser.until_shown("#other[data-holds]").await;
         browser.close().await;
     }
-    // An address that somebody types with a slash.
-    let browser = page(&server, "/watch/", SCREEN).await;
-    browser.until("location.pathname === '/watch'").await;
-    browser.close().await;
 }
 
 /// What the stream tells of a show comes later than the answer of the API.

@@ -7,7 +7,7 @@ import * as game from "./lab_goal.js";
 import { showLanes } from "./lab_lanes.js";
 import { onLook, playThrough, showPosition, stop } from "./lab_scrubber.js";
 import { openSession, rungFile, session, stepsOf, takeStep } from "./lab_server.js";
-import { byId, element, fill, storage, tabStorage, texts } from "./page.js";
+import { byId, element, fill, lastOf, storage, tabStorage, texts } from "./page.js";
 
 const SETTINGS = ["users", "processes", "stock"];
 const STARTING_SHOWN_AFTER_MS = 300;
@@ -215,7 +215,7 @@ function look(step) {
 function markNow() {
   if (!played || file?.id !== played.rung) return;
   const frame = frameNow();
-  const last = played.timeline.slice(0, frame.events).findLast((event) => event.actor)?.actor;
+  const last = lastOf(played.timeline.slice(0, frame.events).filter((event) => event.actor))?.actor;
   mark(frame.actors, last ?? "A");
 }
 

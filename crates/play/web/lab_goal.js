@@ -2,7 +2,7 @@
 
 import { withCode } from "./lab_file.js";
 import { stepsOf } from "./lab_server.js";
-import { byId, element, fill, language, storage, texts } from "./page.js";
+import { byId, element, fill, language, lastOf, storage, texts } from "./page.js";
 
 const BROKEN = "lab-broken";
 const HINT_AFTER_MS = 60_000;
@@ -190,7 +190,7 @@ export function showVerdict(frame, { own, promise, count, par, next }) {
   const course = `/lab/course/${frame.rung}?lang=${language}`;
   const onward = element("button", { type: "button", id: "next-rung" }, texts.next_rung);
   onward.addEventListener("click", next);
-  onward.hidden = !own || played === texts.rungs.at(-1);
+  onward.hidden = !own || played === lastOf(texts.rungs);
   verdict.replaceChildren(
     score(frame.rung, own, promise, count, par),
     element("p", {}, texts[`means_${promise}`] ?? ""),

@@ -1,7 +1,7 @@
 // The lanes: what each actor did and where it stands, the voucher's row between them, and the lock as a bar.
 
 import { withCode } from "./lab_file.js";
-import { byId, element, fill, language, texts } from "./page.js";
+import { byId, element, fill, language, lastOf, texts } from "./page.js";
 
 const separator = language.startsWith("zh") ? "，" : ", ";
 
@@ -21,7 +21,7 @@ const lane = (name) => (name[0] === "T" ? "C" : name[0]);
 
 function showHead(actor, events) {
   const card = document.querySelector(`[data-buyer="${lane(actor.name)}"]`);
-  const last = events.findLast((event) => event.actor === actor.name);
+  const last = lastOf(events.filter((event) => event.actor === actor.name));
   const isKilled = actor.at === "killed";
   const ended = isKilled ? texts.killed : texts.through;
   card.classList.toggle("over", actor.is_over);
@@ -92,7 +92,7 @@ function showTimeline(events, step) {
   };
   const nothing = element("li", { class: "of-lab soft" }, texts.nothing_yet);
   byId("timeline").replaceChildren(...(events.length ? events.map(line) : [nothing]));
-  const last = events.at(-1);
+  const last = lastOf(events);
   byId("last").textContent = last ? `${last.actor ?? ""} ${last.text}` : "";
   byId("lanes").scrollTop = byId("lanes").scrollHeight;
   // The page may scroll, too, and the buttons lie over its end. The newest step itself is no measure: it

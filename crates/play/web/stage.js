@@ -2,7 +2,7 @@
 
 import { setText } from "./format.js";
 import { keepStream } from "./live.js";
-import { api, byId, element, fill, language, storage, texts } from "./page.js";
+import { api, byId, element, fill, language, lastOf, storage, texts } from "./page.js";
 import { count, Half, onOneScale } from "./stage_half.js";
 
 const FULL_AGAIN_MS = 5_000;
@@ -32,7 +32,7 @@ const isUnderWay = () => UNDER_WAY.includes(show?.phase);
 
 function words() {
   const { phase, crowd, halves: of } = show;
-  const half = of.at(-1);
+  const half = lastOf(of);
   const isKilled = half.killed_at !== null;
   const values = { done: count(half.done), total: count(half.total), killed: isKilled && count(half.killed_at) };
   if (phase === "preparing" && half.rung) return texts.preparing_rung;

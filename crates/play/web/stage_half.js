@@ -1,7 +1,7 @@
 // One seller on the stage: its number, its dots, its plot, its sentence.
 
 import { setText } from "./format.js";
-import { byId, element, fill, language, texts } from "./page.js";
+import { byId, element, fill, language, lastOf, texts } from "./page.js";
 import { Dots } from "./stage_dots.js";
 import { Plot } from "./stage_plot.js";
 
@@ -74,7 +74,7 @@ export class Half {
     for (const [at, name] of ["answers", "orders"].entries()) {
       const within = (end) => this.points.slice(Math.max(end + 1 - POINTS_A_SECOND, 0), end + 1);
       const rates = this.points.map((_, end) => within(end).reduce((sum, point) => sum + point[at], 0));
-      const now = this.isSelling ? (rates.at(-1) ?? 0) : 0;
+      const now = this.isSelling ? (lastOf(rates) ?? 0) : 0;
       const peak = rates.reduce((most, rate) => Math.max(most, rate), 0);
       const place = this.node.querySelector(`[data-figure=${name}]`);
       place.replaceChildren(count(now), " ", element("small", {}, fill(texts.peak, { peak: count(peak) })));

@@ -65,9 +65,9 @@ async fn send(
     match calls.acquire(&claim, under_way).await? {
         AcquireAnswer::Held { remaining } => Ok(TryResult::Held { remaining }),
         AcquireAnswer::Granted { token } => {
-            let guard = lock.guard(claim, token, sent_at);
+            let guard = lock.watched(lock.guard(claim, token, sent_at)).await?;
             lock.wake_co_owners();
-            Ok(TryResult::Granted(lock.watched(guard).await?))
+            Ok(TryResult::Granted(guard))
         }
     }
 }

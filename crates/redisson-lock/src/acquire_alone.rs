@@ -57,8 +57,9 @@ pub(super) async fn acquire_alone(
             if acknowledged < wanted {
                 return Err(LockError::NotReplicated { wanted, acknowledged });
             }
+            let guard = lock.watched(guard).await?;
             lock.wake_co_owners();
-            Ok(TryResult::Granted(lock.watched(guard).await?))
+            Ok(TryResult::Granted(guard))
         }
     }
 }

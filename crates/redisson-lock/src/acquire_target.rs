@@ -50,8 +50,9 @@ impl AcquireTarget {
             return Err(LockError::InvalidName(self.name.len()));
         }
         let lease = self.lease.duration();
+        // The answer of replicas that are waited for as long as the lease comes when it is over.
         let wait = self.acknowledged.map_or(Duration::ZERO, |wanted| wanted.within);
-        if lease < Duration::from_millis(1) || lease > MAX_LEASE || wait > MAX_LEASE {
+        if lease < Duration::from_millis(1) || lease > MAX_LEASE || wait >= lease {
             return Err(LockError::InvalidLease);
         }
         Ok(())
@@ -78,14 +79,19 @@ impl AcquireTarget {
         }
     }
 
-    /// The guard, if somebody renews its lease and tells of its loss. Otherwise it is given back at once.
+    /// The guard, if somebody renews its lease and tells of its loss, and the answer came while it lasted.
+    /// Otherwise it is given back at once.
     pub(super) async fn watched(&self, guard: Guard) -> Result<Guard, LockError> {
-        if !self.shared.watchdogs.have_ended() {
+        let error = if self.shared.watchdogs.have_ended() {
+            LockError::RuntimeEnded
+        } else if guard.is_lost() {
+            LockError::TooLate
+        } else {
             return Ok(guard);
-        }
+        };
         // Boxed: hardly ever. What fails here the lease ends.
         let _ = Box::pin(guard.release()).await;
-        Err(LockError::RuntimeEnded)
+        Err(error)
     }
 
     pub(super) fn guard(&self, claim: Arc<Claim>, token: Option<u64>, sent_at: Instant) -> Guard {

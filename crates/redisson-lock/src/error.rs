@@ -16,8 +16,8 @@ pub enum LockError {
     #[error("a lock name has 1 to 512 bytes, this one has {0}")]
     InvalidName(usize),
     /// The lease is shorter than a millisecond or longer than a day, or
-    /// [`acknowledged_by`](super::Lock::acknowledged_by) was to wait for longer than a day.
-    #[error("a lease lasts from 1 ms to 24 h")]
+    /// [`acknowledged_by`](super::Lock::acknowledged_by) was to wait for as long as the lease or longer.
+    #[error("a lease lasts from 1 ms to 24 h, and longer than replicas are waited for")]
     InvalidLease,
     /// A lock was to be [kept](super::Guard::keep_at_least) for longer than its lease. Give the lock a longer lease.
     #[error(
@@ -73,11 +73,10 @@ pub enum LockError {
     /// a fair lock refuses as long as somebody stands in its own: they might never enter. Use plain locks there.
     #[error("a fair lock cannot be one of several that are taken together: take a plain one there")]
     FairTogether,
-    /// It took so long to get everything that was needed that the first leases were over.
-    /// What was got is given back. A longer lease helps, or fewer locks.
-    #[error(
-        "the leases were over before enough of them were held: take longer leases, or fewer locks"
-    )]
+    /// The answer that granted the lock came when the lease was over, or it took so long to get several locks that
+    /// the first leases were over. What was got is given back. A longer lease helps, or fewer locks. A wait tries again
+    /// by itself, except that of a multi-lock whose grants came in time each, and not together.
+    #[error("the lease was over when the lock was granted: take a longer one, or fewer locks")]
     TooLate,
     /// A RedLock was not granted by a majority because nodes failed. What the others granted
     /// is given back; at a release, it was given back where it could be.

@@ -128,10 +128,11 @@ impl Lock {
         self
     }
 
-    /// Granted only when so many replicas have the grant too (`WAIT`) within this time (24 h at most). A
-    /// failover forgets such a grant only where it promotes a replica that never had it. Where too few have it in
-    /// time, the entry fails with `NotReplicated` at once, also in a wait: the caller decides whether to try again.
-    /// Such an entry goes over a connection of its own.
+    /// Granted only when so many replicas have the grant too (`WAIT`) within this time: less than the lease, else
+    /// each use of the lock is an [`InvalidLease`](LockError::InvalidLease). A failover forgets such a grant only
+    /// where it promotes a replica that never had it. Where too few have it in time, the entry fails with
+    /// `NotReplicated` at once, also in a wait: the caller decides whether to try again. Such an entry goes over a
+    /// connection of its own.
     ///
     /// ```no_run
     /// # async fn example(locks: redisson_lock::LockClient) -> Result<(), redisson_lock::LockError> {
@@ -154,7 +155,7 @@ impl Lock {
     ///
     /// # Errors
     /// See [`LockError`]. After an error with `outcome_unknown()` the lock may have been
-    /// granted; it is given back in the background.
+    /// granted; it is given back in the background. `TooLate` when the answer came after the end of the lease.
     pub fn try_acquire(&self) -> impl Future<Output = Entered> + Send + use<> {
         let target = self.target.clone();
         async move {

@@ -139,8 +139,8 @@ impl QuorumLock {
     /// no hold.
     ///
     /// # Errors
-    /// `NoQuorum`: nodes failed that the majority would have needed; it says which, and why.
-    /// `TooLate` when the grants took as long as they last. `InvalidName`, `InvalidLease`.
+    /// `NoQuorum`: nodes failed that the majority would have needed; it says which, and why: `TooLate` of a node whose
+    /// own grant took as long as it lasts. `TooLate` when all grants together took so long. `InvalidName`, `InvalidLease`.
     /// All that was granted, or may have been, is given back.
     pub async fn try_acquire(&self) -> Result<Option<QuorumGuard>, LockError> {
         match self.attempt(None).await? {

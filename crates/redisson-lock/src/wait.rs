@@ -159,8 +159,8 @@ impl Wait<'_> {
             return Err(error);
         }
         // The clean-up gives back a hold of the owner that the failed try was sent for. The next grant
-        // must not be the hold that it finds. (In the queue of a fair lock the owner keeps its place, and
-        // its grants are recorded.)
+        // must not be the hold that it finds. (The owner of a fair lock whose try failed keeps its place in the
+        // queue, and its grants are recorded. If a grant came too late, it queues again, as the last.)
         if !self.lock.fair && self.lock.owner.is_none() {
             self.owner = self.lock.entering();
         }

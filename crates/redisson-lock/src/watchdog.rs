@@ -72,7 +72,9 @@ impl Watchdogs {
         schedule.last_number += 1;
         let entry = (due_at, schedule.last_number);
         let renewal = Arc::new(Renewal { claim, validity: validity.clone(), renews, until, entry });
-        if schedule.stopped {
+        if validity.left().is_zero() {
+            // The answer came too late: nobody is told that it is held, nor that it is lost.
+        } else if schedule.stopped {
             schedule.running.insert(entry.1, renewal.start(&self.state));
         } else {
             schedule.due.insert(entry, renewal);

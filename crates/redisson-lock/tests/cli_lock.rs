@@ -100,8 +100,8 @@ async fn a_command_that_takes_the_lock_it_runs_under_is_told_so_and_waits_for_no
     let other = format!("{name}:other");
     let own = program.command(&["lock"]).as_std().get_program().display().to_string();
     for (inner, wait, status) in [(&name, "", 2), (&name, "--wait 10ms", 75), (&other, "", 0)] {
-        let script = format!("{own} lock run {inner} {wait} -- true");
-        let ran = program.run(&["lock", "run", &name, "--", "sh", "-c", &script]).await;
+        let script = format!("\"$0\" lock run {inner} {wait} -- true");
+        let ran = program.run(&["lock", "run", &name, "--", "sh", "-c", &script, &own]).await;
         let words = ["", "runs under a lock"][usize::from(status == 2)];
         assert!(ran.status == status && ran.stderr.contains(words), "{ran:?}");
         assert!(!world.exists(&name).await);

@@ -145,7 +145,7 @@ async fn a_short_lease_within_a_long_one_never_shortens_it() {
     assert!(world.pttl(&name).await > 20_000, "by entering");
     inner.release().await.unwrap();
     assert!(world.pttl(&name).await > 20_000, "by leaving");
-    let fixed = Lease::Fixed(Duration::from_millis(50));
+    let fixed = Lease::Fixed(Duration::from_millis(200));
     let inner = locks
         .lock(&name)
         .owned_by(&owner.clone())

@@ -93,7 +93,7 @@ async fn a_lost_guard_does_not_give_back_what_its_owner_took_later() {
     for drops in [true, false] {
         let locks = world.lock_client(Lease::Renewed(LONG));
         let owner = locks.owner();
-        let fixed = Lease::Fixed(Duration::from_millis(50));
+        let fixed = Lease::Fixed(Duration::from_millis(200));
         let lost = locks
             .lock(&name)
             .owned_by(&owner.clone())

@@ -50,7 +50,7 @@ async fn another_kind_of_thing_is_named_and_left_alone() {
                 locks.lock(&name),
                 locks.lock(&name).fenced(),
                 locks.lock(&name).owned_by(&owner),
-                locks.lock(&name).acknowledged_by(0, LONG),
+                locks.lock(&name).acknowledged_by(0, LONG / 4),
             ] {
                 is_told(&lock.try_acquire().await.unwrap_err());
                 is_told(&lock.acquire().await.unwrap_err());

@@ -86,7 +86,7 @@ fn a_client_whose_runtime_has_ended_says_so_and_grants_nothing() {
         must("its holder is told", lost).await;
         assert!(guard.is_lost());
         let lock = locks.lock(&name);
-        for lock in [lock.clone(), lock.fair(), locks.lock(&name).acknowledged_by(0, HOUR)] {
+        for lock in [lock.clone(), lock.fair(), locks.lock(&name).acknowledged_by(0, HOUR / 2)] {
             for error in [lock.try_acquire().await.unwrap_err(), lock.acquire().await.unwrap_err()]
             {
                 assert!(matches!(error, LockError::RuntimeEnded), "{error}");

@@ -18,6 +18,7 @@ mod lock_fair;
 mod lock_fake;
 mod lock_faults;
 mod lock_kinds;
+mod lock_late;
 mod lock_model;
 mod lock_multi;
 mod lock_prefix;

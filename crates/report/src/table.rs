@@ -95,24 +95,3 @@ pub fn escape(text: &str) -> String {
     };
     text.chars().map(escaped).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_target_says_does_not_move_the_cursor() {
-        assert_eq!(escape("a\u{1b}[2Jb\r\n库存\u{202e}"), "a\\u{1b}[2Jb\\r\\n库存\\u{202e}");
-    }
-
-    #[test]
-    fn figures_stand_under_each_other_and_text_begins_at_its_left_edge() {
-        let mut table = Table::new(&["券", "left", ""], &[2]);
-        table.add(["one", "5", "holds"]);
-        table.add(["双人下午茶", "1000", "BROKEN"]);
-        assert_eq!(
-            table.text(),
-            "券          left\none            5  holds\n双人下午茶  1000  BROKEN"
-        );
-    }
-}

@@ -5,6 +5,7 @@
 
 pub mod closed_port;
 pub mod golden;
+pub mod needs;
 pub mod processes;
 pub mod program;
 pub mod raw_http;

@@ -10,8 +10,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use child_process::ChildProcess;
+use faults::place_of_servers;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tempfile::TempDir;
 use tokio::process::{ChildStdin, Command};
 
 /// Far longer than anything here takes: what is not there by then never will be.
@@ -21,6 +23,15 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 pub fn program(name: &str) -> PathBuf {
     need(name);
     child_process::beside(name).unwrap()
+}
+
+/// A copy of such a program, which any user may run as long as the directory is kept: the one where programs are built
+/// may be closed to others.
+pub fn open_program(name: &str) -> (TempDir, PathBuf) {
+    let place = place();
+    let copy = place.path().join(name);
+    fs::copy(program(name), &copy).unwrap();
+    (place, copy)
 }
 
 /// Builds a program that a run of one crate's tests has not built: `cargo test` builds the programs of the
@@ -102,8 +113,9 @@ pub fn living_in(place: &Path) -> Vec<u32> {
 }
 
 /// A directory that the servers' user can enter, and that is the test's own.
-pub fn place() -> tempfile::TempDir {
-    let place = tempfile::Builder::new().prefix("seckill-test-").tempdir().unwrap();
+pub fn place() -> TempDir {
+    let place = tempfile::Builder::new().prefix("seckill-test-").tempdir_in(place_of_servers());
+    let place = place.unwrap();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
     place
 }

@@ -1,5 +1,6 @@
 //! The private servers of a test run.
 
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use private_stores::{Home, Plan, Servers};
@@ -20,6 +21,12 @@ pub async fn urls() -> (String, String) {
         let servers = &*SERVERS;
         (servers.database_url().unwrap().to_owned(), servers.redis_url().unwrap().to_owned())
     });
+    started.await.unwrap()
+}
+
+/// A directory that goes with those servers, however this process ends.
+pub async fn directory() -> PathBuf {
+    let started = tokio::task::spawn_blocking(|| SERVERS.directory().to_owned());
     started.await.unwrap()
 }
 

@@ -15,17 +15,20 @@ pub async fn eventually(what: &str, holds: impl AsyncFnMut() -> bool) {
 /// Asks again and again until the answer is yes. A test that waits in vain says what was `seen` meanwhile.
 pub async fn eventually_or_tell(
     what: &str,
-    mut holds: impl AsyncFnMut() -> bool,
+    holds: impl AsyncFnMut() -> bool,
     seen: impl FnOnce() -> String,
 ) {
+    assert!(comes_true(holds).await, "waited in vain until {what} {}", seen());
+}
+
+/// Asks again and again, and no longer than a test is patient: whether the answer was yes.
+pub async fn comes_true(mut holds: impl AsyncFnMut() -> bool) -> bool {
     let asking = async {
         while !holds().await {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    if timeout(PATIENCE, asking).await.is_err() {
-        panic!("waited in vain until {what} {}", seen());
-    }
+    timeout(PATIENCE, asking).await.is_ok()
 }
 
 /// Waits for something that must happen, and says what it was if it does not.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use tempfile::TempPath;
+use url::Url;
 
 use program::browser::opens;
 use seckill::config::ConfigError;
@@ -68,7 +69,9 @@ impl BoardArgs {
         let url = format!("http://{}/board?voucher={voucher}#token={token}", reachable(node));
         eprintln!("Board: {url}");
         let page = if self.open { Some(page_that_leads_to(&url)?) } else { None };
-        if page.as_ref().is_some_and(|page| !opens(&format!("file://{}", page.display()))) {
+        // The name of the directory for temporary files may have blanks, and a URL has none.
+        let file = page.as_ref().and_then(|page| Url::from_file_path(page).ok());
+        if file.is_some_and(|file| !opens(file.as_str())) {
             eprintln!("No browser could be opened: open the address yourself.");
         }
         eprintln!("The sale begins in {} s.", BEGINS_IN.as_secs());

@@ -6,19 +6,16 @@ use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use program::OutputFile;
-use sqlx::PgPool;
 
 use seckill::cli::stores::{Stores, secret_is_required};
 use seckill::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use seckill::http::tokens::{LONGEST_TOKEN_LIFE, Tokens};
 use seckill::model::{SystemClock, UserId};
-use seckill::store::statements::snapshot_within;
-use seckill::store::{Database, StoreError, order_steps, revocations, users};
+use seckill::store::{Database, order_steps, revocations, users};
 
 /// Users at once.
 const MAX_USERS: u32 = 5_000_000;
@@ -26,8 +23,6 @@ const MAX_USERS: u32 = 5_000_000;
 const MAX_ID: i64 = 99_999_999_999;
 /// Users created by one statement.
 const USERS_A_STATEMENT: u32 = 10_000;
-/// How long the database may take to look for a person among them.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// How tokens are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -73,14 +68,11 @@ pub async fn run(args: TokensArgs) -> anyhow::Result<()> {
         return Err(secret_is_required().into());
     }
     if let Some(first) = args.first {
-        check_range(first, args.users)?;
+        check_range(first, args.users, args.existing)?;
     }
     let stores = Stores::open_database(&args.stores, &args.home).await?;
     let tokens = Tokens::new(stores.secret(&args.secret)?.as_bytes(), Arc::new(SystemClock));
     let database = stores.migrated_database().await?;
-    if let (Some(first), false) = (args.first, args.existing) {
-        refuse_people(&database, first, args.users).await?;
-    }
     let minted = mint(&database, &tokens, args.first, args.users).await?;
     database.close().await;
     write(args.out.path(), args.format, &minted)
@@ -106,14 +98,20 @@ pub async fn mint(
         Some(first) => first,
         None => users::reserve_ids(database.pool(), count).await?,
     };
-    check_range(first, count)?;
+    check_range(first, count, true)?;
+    if first.get() > UserId::LAST_OF_A_RANGE && users::find(database.pool(), first).await?.is_none()
+    {
+        return Err(ConfigError(format!("there is no user {first}")).into());
+    }
     let id = |offset: u32| {
         first.get().checked_add(i64::from(offset)).and_then(UserId::new).context("ids end there")
     };
     let mut ends = HashMap::new();
     for offset in (0..count).step_by(USERS_A_STATEMENT as usize) {
         let count = USERS_A_STATEMENT.min(count - offset);
-        users::create_range(database.pool(), id(offset)?, count, now).await?;
+        if first.get() <= UserId::LAST_OF_A_RANGE {
+            users::create_range(database.pool(), id(offset)?, count, now).await?;
+        }
         // Users who were there already may have ended their sessions.
         let (first, last) = (id(offset)?, id(offset + count - 1)?);
         ends.extend(revocations::list_of(database.pool(), first, last).await?);
@@ -127,37 +125,18 @@ pub async fn mint(
         .collect()
 }
 
-/// The first user of `first .. first + count` who is a person: whose phone is not the one that
-/// [`users::create_range`] makes.
-async fn find_person(
-    pool: &PgPool,
-    first: UserId,
-    count: u32,
-) -> Result<Option<UserId>, StoreError> {
-    let query = sqlx::query_scalar(
-        "select id from users
-         where id between $1 and $1 + $2 - 1 and phone <> '+999' || lpad(id::text, 11, '0')
-         order by id
-         limit 1",
-    )
-    .bind(first.get())
-    .bind(i64::from(count));
-    snapshot_within(ANSWER_WITHIN, pool, async |session| query.fetch_optional(session).await).await
-}
-
-/// A token of a person is more than a load test needs.
-async fn refuse_people(database: &Database, first: UserId, count: u32) -> anyhow::Result<()> {
-    let Some(person) = find_person(database.pool(), first, count).await? else {
-        return Ok(());
-    };
-    Err(ConfigError(format!(
-        "user {person} is a person with a phone, as whom the holder of a token could act: take other \
-         ids with --first, or say that you mean it with --existing"
-    ))
-    .into())
-}
-
-fn check_range(first: UserId, count: u32) -> Result<(), ConfigError> {
+/// A token of a person is more than a load test needs. People have ids beyond every range.
+fn check_range(first: UserId, count: u32, existing: bool) -> Result<(), ConfigError> {
+    if first.get() > UserId::LAST_OF_A_RANGE {
+        return match (existing, count) {
+            (true, 1) => Ok(()),
+            (true, _) => Err(ConfigError(format!("of people, as {first}, take one at a time"))),
+            (false, _) => Err(ConfigError(format!(
+                "an id as {first} is a person's, with a phone, as whom the holder of a token could act: take other \
+                 ids with --first, or say that you mean it with --existing"
+            ))),
+        };
+    }
     if first.get() > MAX_ID - i64::from(count) + 1 {
         return Err(ConfigError(format!("{count} users from {first} on would pass id {MAX_ID}")));
     }

@@ -66,7 +66,7 @@ async fn every_request_arrives_once_and_is_counted_by_its_code() {
     let progress = Arc::new(Progress::default());
     let result = rush::run(plan.clone(), Arc::clone(&progress)).await.unwrap();
 
-    let mut arrived: Vec<_> = gate.arrivals.lock().unwrap().clone();
+    let mut arrived: Vec<_> = gate.arrivals();
     arrived.sort_by(|a, b| (&a.token, &a.path).cmp(&(&b.token, &b.path)));
     let arrived: Vec<_> = arrived.into_iter().map(|a| (a.token, a.path, a.node)).collect();
     let path = |s: &PlannedRequest| s.path.render(&Values { user: "", token: "", taken: &[] });
@@ -94,7 +94,7 @@ async fn connections_are_kept_and_the_attempts_of_a_buyer_never_share_one() {
     plan.max_connections = 17;
     let result = send(plan).await;
     assert_eq!(count(&result, "ordered"), 300);
-    let arrivals = gate.arrivals.lock().unwrap();
+    let arrivals = gate.arrivals();
     // Two connections to different nodes may have one local port.
     let peers: HashSet<_> = arrivals.iter().map(|arrival| (arrival.node, arrival.peer)).collect();
     assert_eq!(peers.len(), 17);
@@ -161,7 +161,7 @@ async fn a_server_that_never_answers_is_given_up_request_by_request() {
     let result = send(plan).await;
     assert_eq!(count(&result, "no_answer"), 6);
     assert!(result.answers.iter().all(|answer| !answer.is_answered()));
-    assert!(gate.arrivals.lock().unwrap().len() <= 6);
+    assert!(gate.arrivals().len() <= 6);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -182,7 +182,7 @@ async fn a_node_that_is_not_there_is_an_error_before_anything_is_sent() {
     addresses.push(([127, 0, 0, 1], closed.number).into());
     let error = rush::run(plan(addresses, 20, 2, 1), Arc::default()).await.unwrap_err();
     assert!(matches!(error, LoadError::Connect { .. }) && error.retry_may_help(), "{error}");
-    assert!(gate.arrivals.lock().unwrap().is_empty());
+    assert!(gate.arrivals().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

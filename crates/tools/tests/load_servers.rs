@@ -28,10 +28,28 @@ pub(crate) struct Arrival {
 #[derive(Default)]
 pub(crate) struct Gate {
     pub(crate) arrivals: Mutex<Vec<Arrival>>,
+    /// What came and should not have: an assertion of a handler would reach no test.
+    pub(crate) wrong: Mutex<Vec<String>>,
     /// Held up until that many are inside together.
     pub(crate) all: Option<Barrier>,
     /// The same for each token by itself.
     pub(crate) each: HashMap<String, Barrier>,
+}
+
+impl Gate {
+    /// Who came.
+    pub(crate) fn arrivals(&self) -> Vec<Arrival> {
+        let wrong = self.wrong.lock().unwrap();
+        assert!(wrong.is_empty(), "{wrong:?}");
+        self.arrivals.lock().unwrap().clone()
+    }
+}
+
+/// The token of a purchase, which has no body.
+fn token_of(headers: &HeaderMap) -> Option<String> {
+    let authorization = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let is_empty = headers.get(header::CONTENT_LENGTH)? == "0";
+    authorization.strip_prefix("Bearer ").filter(|_| is_empty).map(str::to_owned)
 }
 
 async fn enter(
@@ -40,9 +58,10 @@ async fn enter(
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
-    let authorization = headers[header::AUTHORIZATION].to_str().unwrap();
-    let token = authorization.strip_prefix("Bearer ").unwrap().to_owned();
-    assert_eq!(headers[header::CONTENT_LENGTH], "0");
+    let Some(token) = token_of(&headers) else {
+        gate.wrong.lock().unwrap().push(format!("{uri}: {headers:?}"));
+        return StatusCode::BAD_REQUEST.into_response();
+    };
     let path = uri.path().to_owned();
     gate.arrivals.lock().unwrap().push(Arrival { node, path, token: token.clone(), peer });
     for barrier in gate.all.iter().chain(gate.each.get(&token)) {

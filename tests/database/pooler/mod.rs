@@ -11,9 +11,9 @@ use serde_json::Value;
 use sqlx::{Connection, Executor, PgConnection};
 
 use crate::api::nodes::node;
-use pgbouncer::{PgBouncer, knows_prepared_statements};
+use pgbouncer::{PgBouncer, is_installed, knows_prepared_statements};
 use testkit::program::Program;
-use testkit::shop::api_client::Api;
+use testkit::shop::api_client::Client;
 use testkit::shop::world::{World, user};
 
 /// What another client of the pooler sees of a session that was ours before.
@@ -92,15 +92,21 @@ async fn sessions_are_as_new(pooler: &PgBouncer, world: &World) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_sell_through_a_pooler_that_keeps_sessions() {
+    if !is_installed() {
+        return;
+    }
     let world = world_of_demos(&OTHER_SETTINGS).await;
     let pooler = PgBouncer::start(&world, "session", 40, "").await;
     sells_through(&pooler, &world).await;
     sessions_are_as_new(&pooler, &world).await;
 }
 
-/// Three sessions for the 28 connections of two nodes. The pooler refuses our settings, or drops them.
+/// Three sessions for the 32 connections of two nodes. The pooler refuses our settings, or drops them.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_sell_through_a_pooler_that_lends_a_session_for_a_transaction() {
+    if !is_installed() {
+        return;
+    }
     let mut settings = vec!["", "ignore_startup_parameters = options,extra_float_digits"];
     if knows_prepared_statements() {
         settings.extend(["max_prepared_statements = 0", "max_prepared_statements = 100"]);
@@ -116,6 +122,9 @@ async fn nodes_sell_through_a_pooler_that_lends_a_session_for_a_transaction() {
 /// Behind a pooler a node is known by the sessions that it used last: the one that answers always is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_behind_a_pooler_is_listed_when_it_has_asked_lately() {
+    if !is_installed() {
+        return;
+    }
     let world = World::new().await;
     world.at_present().await;
     let pooler = PgBouncer::start(&world, "transaction", 3, "").await;
@@ -123,7 +132,7 @@ async fn a_node_behind_a_pooler_is_listed_when_it_has_asked_lately() {
     let behind = World { database_url: pooler.url(&world), ..world };
     let (first, second) = tokio::join!(node(&behind, &[]), node(&behind, &[]));
     for node in [&first, &second, &first] {
-        let api = Api::at(World::new().await, node.address);
+        let api = Client::at(node.address);
         let listed = api.send(api.request("GET", "/api/nodes").bearer_auth(&token)).await;
         let nodes = listed.is(200).body["nodes"].as_array().unwrap().clone();
         let own = nodes.iter().find(|listed| listed["answers"] == true).unwrap();
@@ -137,6 +146,9 @@ async fn a_node_behind_a_pooler_is_listed_when_it_has_asked_lately() {
 /// connections would wait for ever, and buyers hear 503.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pooler_that_keeps_too_few_sessions_is_refused() {
+    if !is_installed() {
+        return;
+    }
     let world = World::new().await;
     world.at_present().await;
     let pooler = PgBouncer::start(&world, "session", 15, "").await;
@@ -166,6 +178,9 @@ async fn leave_names(pooler: &PgBouncer, world: &World) {
 /// Sessions that have names of others, and that end in the middle of a sale: what buyers were told is so.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_that_end_behind_a_pooler_cost_buyers_a_503_and_no_order() {
+    if !is_installed() {
+        return;
+    }
     let world = World::new().await;
     world.at_present().await;
     world.users(300).await;

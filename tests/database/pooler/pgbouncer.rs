@@ -13,6 +13,7 @@ use sqlx::{Connection, PgConnection};
 use tempfile::TempDir;
 use url::Url;
 
+use testkit::needs::needs;
 use testkit::processes::{place, send};
 use testkit::shop::world::World;
 use testkit::wait::eventually;
@@ -44,7 +45,7 @@ impl PgBouncer {
         let file = directory.path().join("pgbouncer.ini");
         fs::write(&file, configuration).unwrap();
         let log = File::create(directory.path().join("log")).unwrap();
-        let mut command = programs.command(program().to_str().unwrap());
+        let mut command = programs.command(program().unwrap().to_str().unwrap());
         command.arg(file).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         end_with_us(&mut command, Signal::SIGKILL);
         let pooler = Self { child: command.spawn().unwrap(), directory, sessions };
@@ -80,8 +81,14 @@ impl Drop for PgBouncer {
     }
 }
 
+/// Whether tests behind a pooler can run.
+pub fn is_installed() -> bool {
+    let found = program().ok_or("no pgbouncer: scripts/setup.sh pooler installs it");
+    needs("PgBouncer", found).is_some()
+}
+
 /// Debian keeps it where only root looks.
-fn program() -> &'static Path {
+fn program() -> Option<&'static Path> {
     [
         "/usr/sbin/pgbouncer",
         "/usr/bin/pgbouncer",
@@ -91,12 +98,11 @@ fn program() -> &'static Path {
     .map(Path::new)
     .into_iter()
     .find(|path| path.exists())
-    .expect("no pgbouncer: scripts/setup.sh pooler installs it")
 }
 
 /// PgBouncer keeps the names of statements apart from 1.21 on.
 pub fn knows_prepared_statements() -> bool {
-    let said = Command::new(program()).arg("--version").output().unwrap();
+    let said = Command::new(program().unwrap()).arg("--version").output().unwrap();
     let said = String::from_utf8(said.stdout).unwrap();
     let version = said.lines().next().and_then(|line| line.strip_prefix("PgBouncer "));
     let mut parts = version.unwrap().split('.').map(|part| part.parse().unwrap_or(0u32));

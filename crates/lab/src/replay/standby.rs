@@ -56,9 +56,8 @@ pub(super) async fn database_failover(
     primary.kill();
     scheduler.log.say(Event::PrimaryKilled);
     scheduler.kill(first).await?;
+    standby.promote().await?;
     scheduler.use_database(standby.url()).await?;
-    run(&scheduler.database, "select pg_promote()".to_owned()).await?;
-    until_true(scheduler, "select not pg_is_in_recovery()").await?;
     scheduler.log.say(Event::StandbyPromoted);
     // It lives until the judge has looked.
     scheduler.standby = Some(standby);

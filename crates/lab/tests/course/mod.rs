@@ -5,6 +5,7 @@ pub mod diagram;
 pub mod english;
 pub mod page;
 pub mod regions;
+mod shown;
 pub mod steady;
 pub mod tables;
 pub mod timeline;

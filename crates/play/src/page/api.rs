@@ -84,6 +84,9 @@ pub(super) async fn open(
     if body.unpaid && !rung.can(Capability::Expire) && !rung.can(Capability::Line) {
         return Err(PageRefusal::NothingToPay { rung: rung.id });
     }
+    if body.unpaid && body.stock == 0 {
+        return Err(PageRefusal::NothingSold { most: MAX_STOCK });
+    }
     let OpenBody { users, processes, stock, unpaid, .. } = body;
     let plan = GamePlan { is_unpaid: unpaid, ..GamePlan::new(rung, users, processes, stock) };
     let session = match body.session {
@@ -178,6 +181,7 @@ words! {
         Stock { most: i32, stock: i32 } => "stock must be 0 to {most}, not {stock}", "stock 必须是 0 到 {most}，不能是 {stock}";
         NoUuid => "session must be a UUID", "session 必须是 UUID";
         NothingToPay { rung: &'static str } => "{rung} has no orders that have to be paid", "{rung} 没有要支付的订单";
+        NothingSold { most: i32 } => "with unpaid, A has bought one already: stock must be 1 to {most}, not 0", "unpaid 表示 A 已经买了一张：stock 必须是 1 到 {most}，不能是 0";
         NoActor => "actor must be a step of a schedule: A, B, C, T, L, S, K, K:B or P:A", "actor 必须是调度中的一步：A、B、C、T、L、S、K、K:B 或 P:A";
         Player { error: PlayerError } => "{error}", "{error}";
     }

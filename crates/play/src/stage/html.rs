@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::response::Redirect;
-use axum::routing::get;
 use maud::{Markup, html};
 use serde::Serialize;
 
@@ -69,12 +67,11 @@ fn play(rung: &'static Rung) -> String {
     format!("/lab?rung={}{}", rung.id, steps.unwrap_or_default())
 }
 
-/// The page, also for those who add a slash.
+/// The page.
 pub(super) fn routes(site: &Arc<Site>, size: ShowSize) -> Router {
     let files =
         PageFiles::new(|language| render(site, language, &ShowPageData::new(size, language)));
-    let slash = || async { Redirect::permanent("/watch") };
-    Router::new().route("/watch", files.route()).route("/watch/", get(slash))
+    Router::new().route("/watch", files.route())
 }
 
 impl ShowPageData {

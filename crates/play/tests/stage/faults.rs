@@ -83,9 +83,15 @@ async fn a_server_that_is_told_to_stop_does_not_wait_for_the_show() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_that_dies_is_told_in_a_sentence_and_there_is_another_one() {
-    let server = server(400, 20).await;
+    let server = server(400, 30).await;
     let browser = in_the_middle(&server).await;
-    send(process(&server, "crowd").unwrap(), Signal::SIGKILL);
+    let mut crowd = None;
+    eventually("the crowd's process is found", async || {
+        crowd = process(&server, "crowd");
+        crowd.is_some()
+    })
+    .await;
+    send(crowd.unwrap(), Signal::SIGKILL);
     browser.until_text("#message", "The process that sends the crowd has died").await;
     // What nobody was told stays open.
     assert!(browser.value(&dots("ours", "waiting")).await.as_u64().unwrap() > 0);

@@ -154,7 +154,9 @@ pub(super) fn prepare(
     }
     let mut command = foreign_to_nothing(&binaries.postgres);
     command.arg("-D").arg(&data);
-    let place = format!("unix_socket_directories={}", site.sockets.display());
+    // It takes a list, in which a comma would end one.
+    let sockets = site.sockets.display().to_string().replace('"', "\"\"");
+    let place = format!("unix_socket_directories=\"{sockets}\"");
     let careless = if site.durable { &[] } else { CARELESS };
     for setting in SETTINGS.iter().chain(careless).copied().chain([place.as_str()]) {
         command.args(["-c", setting]);

@@ -45,7 +45,7 @@ async fn a_live_replica_counts_and_one_that_is_cut_off_does_not() {
         let redis = Redis::new(&master.url()).unwrap();
         assert_eq!(increment(&redis, PATIENCE).await.unwrap(), (1, 1));
         assert_eq!(replica.command::<i64>(&["GET", "number"]).await, 1);
-        let granted = locks(&redis).lock("lock").acknowledged_by(1, PATIENCE);
+        let granted = locks(&redis).lock("lock").acknowledged_by(1, PATIENCE / 2);
         granted.try_acquire().await.unwrap().unwrap().release().await.unwrap();
 
         proxy.break_by(fault);

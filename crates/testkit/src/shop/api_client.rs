@@ -2,6 +2,7 @@
 //! description: a status that is not documented, 500 above all, fails the test.
 
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::LazyLock;
 
 use reqwest::RequestBuilder;
@@ -16,11 +17,24 @@ use crate::wait::PATIENCE;
 pub static DOCUMENT: LazyLock<Value> =
     LazyLock::new(|| serde_json::to_value(ApiDoc::openapi()).unwrap());
 
-/// A world and its API.
-pub struct Api {
-    pub world: World,
+/// A client of an API, whoever serves it.
+pub struct Client {
     pub address: SocketAddr,
     http: reqwest::Client,
+}
+
+/// A world and a client of its API.
+pub struct Api {
+    pub world: World,
+    pub client: Client,
+}
+
+impl Deref for Api {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
 }
 
 /// An answer, read to its end.
@@ -42,7 +56,27 @@ impl Api {
 
     /// The API that somebody else serves from this world.
     pub fn at(world: World, address: SocketAddr) -> Self {
-        Self { world, address, http: reqwest::Client::new() }
+        Self { world, client: Client::at(address) }
+    }
+
+    pub async fn get_as(&self, user: i64, path: &str) -> Answer {
+        self.send(self.request("GET", path).bearer_auth(self.world.token(user))).await
+    }
+
+    /// A request to buy as `user`, not sent yet.
+    pub fn buying(&self, user: i64, voucher: impl std::fmt::Display) -> RequestBuilder {
+        let path = format!("/api/vouchers/{voucher}/orders");
+        self.request("POST", &path).bearer_auth(self.world.token(user))
+    }
+
+    pub async fn buy(&self, user: i64, voucher: impl std::fmt::Display) -> Answer {
+        self.send(self.buying(user, voucher)).await
+    }
+}
+
+impl Client {
+    pub fn at(address: SocketAddr) -> Self {
+        Self { address, http: reqwest::Client::new() }
     }
 
     pub fn request(&self, method: &str, path: &str) -> RequestBuilder {
@@ -71,22 +105,8 @@ impl Api {
         self.send(self.request("GET", path)).await
     }
 
-    pub async fn get_as(&self, user: i64, path: &str) -> Answer {
-        self.send(self.request("GET", path).bearer_auth(self.world.token(user))).await
-    }
-
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
         self.send(self.request("POST", path).json(body)).await
-    }
-
-    /// A request to buy as `user`, not sent yet.
-    pub fn buying(&self, user: i64, voucher: impl std::fmt::Display) -> RequestBuilder {
-        let path = format!("/api/vouchers/{voucher}/orders");
-        self.request("POST", &path).bearer_auth(self.world.token(user))
-    }
-
-    pub async fn buy(&self, user: i64, voucher: impl std::fmt::Display) -> Answer {
-        self.send(self.buying(user, voucher)).await
     }
 }
 

@@ -87,4 +87,25 @@ impl World {
         };
         tokio::join!(second, commit).0
     }
+
+    /// `statement` holds a row until `first` waits for it, and then `second`; what both came to. Those who wait for a row get it
+    /// in the order in which they came.
+    pub async fn both_behind<T, U>(
+        &self,
+        statement: &str,
+        first: impl Future<Output = T>,
+        second: impl Future<Output = U>,
+    ) -> (T, U) {
+        let second = async {
+            self.until_one_waits().await;
+            second.await
+        };
+        let both = async { tokio::join!(first, second) };
+        let mut holder = self.begin(statement).await;
+        let commit = async {
+            eventually("both wait", async || waiting(self.database.pool()).await == 2).await;
+            sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
+        };
+        tokio::join!(both, commit).0
+    }
 }

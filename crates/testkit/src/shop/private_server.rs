@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use seckill::model::{Clock, SystemClock};
@@ -11,8 +12,8 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 
 use crate::processes::{Node, place, seckill};
-use crate::shop::api_client::{Answer, Api};
-use crate::shop::world::World;
+use crate::servers;
+use crate::shop::api_client::{Answer, Client};
 use crate::wait::eventually;
 
 /// The administrator whom nobody configured.
@@ -24,19 +25,36 @@ const EMPTY_SHOP: &[&str] = &["--no-samples"];
 /// The server, and a client of it.
 pub struct PrivateServer {
     pub node: Node,
-    pub api: Api,
+    pub api: Client,
     pub place: TempDir,
     /// Arguments of every start.
     always: &'static [&'static str],
     admin_token: OnceCell<String>,
 }
 
-fn play(place: &TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+fn play(place: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = seckill(&["play", "--data-dir"]);
-    command.arg(place.path().join("data")).args(arguments).env("TMPDIR", place.path());
+    command.arg(place.join("data")).args(arguments).env("TMPDIR", place);
     command.env("RUST_LOG", "info").envs(variables.iter().copied());
-    command.stderr(File::create(place.path().join("log")).unwrap());
+    command.stderr(File::create(place.join("log")).unwrap());
     command
+}
+
+/// What a server keeps that has started and ended once, and sold nothing. Each server of a test begins with a copy: it
+/// does not take `initdb` and the migrations again.
+async fn first_data() -> &'static Path {
+    static MADE: OnceCell<PathBuf> = OnceCell::const_new();
+    let make = async || {
+        let place = servers::directory().await.join("play");
+        fs::create_dir(&place).unwrap();
+        let arguments = [&["--listen", "127.0.0.1:0"], EMPTY_SHOP].concat();
+        let mut node = Node::start(&mut play(&place, &arguments, &[])).await;
+        until_ready(node.address).await;
+        node.send(Signal::SIGTERM);
+        assert!(node.ended().await.success());
+        place.join("data")
+    };
+    MADE.get_or_init(make).await
 }
 
 /// On a busy machine a server listens, and refuses, before it reaches its own database; when it has, it closes the
@@ -71,10 +89,12 @@ impl PrivateServer {
         variables: &[(&str, &str)],
     ) -> Self {
         let place = place();
+        let copied =
+            Command::new("cp").arg("-a").arg(first_data().await).arg(place.path()).status().await;
+        assert!(copied.unwrap().success());
         let arguments = &[arguments, always].concat();
-        let node = Node::start(&mut play(&place, arguments, variables)).await;
-        // The API checks answers against their description; its own world is not looked at.
-        let api = Api::at(World::new().await, node.address);
+        let node = Node::start(&mut play(place.path(), arguments, variables)).await;
+        let api = Client::at(node.address);
         let server = Self { node, api, place, always, admin_token: OnceCell::new() };
         server.until_ready().await;
         server
@@ -95,7 +115,7 @@ impl PrivateServer {
     pub async fn start_again(&mut self) {
         let address = self.node.address.to_string();
         let arguments = [&["--listen", &address], self.always].concat();
-        self.node = Node::start(&mut play(&self.place, &arguments, &[])).await;
+        self.node = Node::start(&mut play(self.place.path(), &arguments, &[])).await;
         self.until_ready().await;
     }
 

@@ -14,7 +14,7 @@ use fantoccini::{Client, ClientBuilder, Locator};
 use serde_json::{Value, json};
 
 use super::shared_browser::SharedBrowser;
-use crate::wait::{eventually, must};
+use crate::wait::{comes_true, must};
 
 /// The size of a phone's page.
 pub const PHONE: (u32, u32) = (390, 844);
@@ -41,6 +41,28 @@ const HOLD_TIMER: &str = r#"
         window[`clear${kind}`] = (id) => (id === -HELD_MS ? delete window.heldTimers[HELD_MS] : clear(id));
     }
 "#;
+
+/// See [`Browser::forget_what_is_new`]. What a test asks for is kept, and what the driver needs (`Object.hasOwn`).
+const FORGET_WHAT_IS_NEW: &str = "
+    window.checkVisibility = Element.prototype.checkVisibility;
+    for (const [of, ...names] of [
+        [window, 'structuredClone', 'Iterator'],
+        [AbortSignal, 'timeout', 'any'],
+        [Array, 'fromAsync'],
+        [Array.prototype, 'at', 'findLast', 'findLastIndex', 'toReversed', 'toSorted', 'toSpliced', 'with'],
+        [Element.prototype, 'checkVisibility'],
+        [HTMLElement.prototype, 'hidePopover', 'showPopover', 'togglePopover'],
+        [HTMLFormElement.prototype, 'requestSubmit'],
+        [Map, 'groupBy'],
+        [Object, 'groupBy'],
+        [Object.getPrototypeOf(Object.getPrototypeOf([].values())), 'map', 'filter', 'some', 'every', 'find', 'toArray'],
+        [Promise, 'withResolvers', 'try'],
+        [String.prototype, 'at', 'isWellFormed'],
+    ]) for (const name of names) delete of[name];
+";
+
+/// Whether an element can be seen.
+const SEEN: &str = "(window.checkVisibility ?? Element.prototype.checkVisibility).call";
 
 /// A person's browser, with one page. What was theirs is closed when this is dropped.
 pub struct Browser {
@@ -150,6 +172,13 @@ impl Browser {
         self.devtools("Page.addScriptToEvaluateOnNewDocument", script).await;
     }
 
+    /// On pages opened from now on the browser is as old as the oldest one that is supported, as far as its functions go
+    /// that scripts like to call.
+    pub async fn forget_what_is_new(&self) {
+        let script = json!({ "source": FORGET_WHAT_IS_NEW });
+        self.devtools("Page.addScriptToEvaluateOnNewDocument", script).await;
+    }
+
     /// Runs a timer that is held, once the page has started it.
     pub async fn run_timer(&self, ms: u32) {
         self.until(&format!("window.heldTimers[{ms}]")).await;
@@ -184,7 +213,12 @@ impl Browser {
         let holds = async || {
             self.client.execute(&script, Vec::new()).await.is_ok_and(|holds| holds == json!(true))
         };
-        eventually(expression, holds).await;
+        if !comes_true(holds).await {
+            let page = self.value("`${location}:\\n${document.body.innerText}`").await;
+            let answers = self.shared.events(&self.session);
+            let refused: Vec<_> = answers.iter().filter_map(refusal).collect();
+            panic!("waited in vain until {expression}; refused: {refused:?}; the page: {page:#}");
+        }
     }
 
     /// Waits until the element that `selector` finds reads `text`, among other things.
@@ -196,8 +230,8 @@ impl Browser {
 
     /// Waits until there is an element that can be seen.
     pub async fn until_shown(&self, selector: &str) {
-        let selector = json!(selector);
-        self.until(&format!("document.querySelector({selector})?.checkVisibility()")).await;
+        let found = format!("document.querySelector({})", json!(selector));
+        self.until(&format!("{found} && {SEEN}({found})")).await;
     }
 
     /// What the element that `selector` finds reads.
@@ -214,7 +248,7 @@ impl Browser {
     /// Clicks the element that `selector` finds, once it can be seen and is not disabled.
     pub async fn click(&self, selector: &str) {
         let ready = format!(
-            "(element => element?.checkVisibility() && !element.disabled)(document.querySelector({}))",
+            "(element => element && {SEEN}(element) && !element.disabled)(document.querySelector({}))",
             json!(selector)
         );
         self.until(&ready).await;
@@ -295,6 +329,12 @@ async fn connect(shared: &SharedBrowser, page: &str) -> Client {
         client
     })
     .await
+}
+
+/// The request that an event of a page says was refused.
+fn refusal(event: &Value) -> Option<String> {
+    let entry = &event["params"]["entry"];
+    (entry["source"] == "network").then(|| format!("{} {}", entry["url"], entry["text"]))
 }
 
 /// What an event of a page adds to its console; `None` for what is no fault.

@@ -46,6 +46,13 @@ const TEST_TIME: &str = "create table test_time (now timestamptz not null);
     language sql volatile as 'select now from test_time';
     alter table orders alter column created_at set default sale_time()";
 
+/// A function of the database that tests/mutants/run.py has changed.
+#[expect(clippy::disallowed_methods, reason = "there is no other way to tell a test of it")]
+fn mutant() -> Option<String> {
+    let file = std::env::var("TEST_FUNCTIONS").ok()?;
+    Some(std::fs::read_to_string(file).unwrap())
+}
+
 /// Migrates the template that every world's database is a clone of. Once for the run.
 async fn template() -> (String, String) {
     static MIGRATED: OnceCell<()> = OnceCell::const_new();
@@ -55,6 +62,10 @@ async fn template() -> (String, String) {
         let template = Database::new(&with_database(&url, TEMPLATE)).unwrap();
         template.migrate().await.unwrap();
         sqlx::raw_sql(TEST_TIME).execute(template.pool()).await.unwrap();
+        if let Some(mutant) = mutant() {
+            let mutant = sqlx::raw_sql(sqlx::AssertSqlSafe(mutant)).execute(template.pool());
+            mutant.await.expect("the mutant is SQL");
+        }
         template.close().await;
     });
     migrated.await;
@@ -373,9 +384,14 @@ impl World {
         // First, as `serve` does: what counts looks its counters up when it is made.
         seckill::telemetry::start_metrics();
         let app = self.app_with(options, trusted_proxies).await;
+        Self::serve_app(app, &site, more)
+    }
+
+    /// This API on a port of its own, with these pages and more routes.
+    pub fn serve_app(app: App, site: &Arc<Site>, more: Router) -> SocketAddr {
         let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        let routes = http::api(app.clone()).merge(pages::routes(&app, &site)).merge(more);
+        let routes = http::api(app.clone()).merge(pages::routes(&app, site)).merge(more);
         let (routes, limits) = (http::served(app, routes), ServerLimits::of(4096));
         tokio::spawn(server::serve(listener, routes, limits, std::future::pending()));
         address

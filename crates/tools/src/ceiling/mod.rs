@@ -45,8 +45,8 @@ const BUYERS_PER_CORE_S: u64 = 40_000;
 ///
 /// Everything takes its turn on the same machine, in each of several rounds: the lock's own script
 /// (redis-benchmark), PostgreSQL's single hot row and batched orders (pgbench), each strategy's confirmed orders,
-/// a handler that does nothing behind the same router, refusals of a voucher that is sold out (wrk), an overload
-/// (wrk, beside the open arrivals of k6).
+/// a handler that does nothing behind the same router, refusals of a voucher that is sold out, a lone buyer beside
+/// 4,000 connections that read (wrk), an overload (wrk, beside the open arrivals of k6).
 ///
 /// The first table is the processor time of one order, and of one refusal, beside that of an answer that does
 /// nothing (in microseconds, for the server, PostgreSQL and Redis apart). It depends least on what else the machine
@@ -87,6 +87,8 @@ enum Part {
     Orders,
     /// Refusals, beside a handler that does nothing
     Refusals,
+    /// A purchase beside thousands of readers
+    Readers,
     /// Many more buyers than can be served
     Overload,
 }
@@ -283,6 +285,11 @@ impl Testbed {
         if is_asked(Part::Refusals) {
             let name = &format!("{main}, sold out");
             told.row(name, "wrk", self.sold_out(name)).await?;
+        }
+        if is_asked(Part::Readers) {
+            for (name, path) in sales::READ {
+                told.row(name, "wrk", self.beside_readers(name, path)).await?;
+            }
         }
         if is_asked(Part::Overload) && self.programs.k6.is_none() {
             told.skipped.insert("the overload needs k6, which `make bench` installs");

@@ -74,8 +74,7 @@ impl Testbed {
             .args(["-e", &format!("RATE={ARRIVALS_PER_S}")])
             .args(["-e", &format!("SECONDS={}", lasting(self.duration).as_secs())])
             .arg(file("arrivals.js"));
-        let connections =
-            CROWD.min(rlimit::increase_nofile_limit(u64::MAX)? as usize - OTHER_FILES);
+        let connections = connections_of(CROWD)?;
         let crowd = async {
             let begun = async {
                 while self.taken(&on_sale.ids).await? == 0 {
@@ -107,6 +106,11 @@ impl Testbed {
         figures.extend(seen(&came, from, until));
         Ok(figures)
     }
+}
+
+/// So many connections, or as many as this process may have.
+pub(super) fn connections_of(wanted: usize) -> anyhow::Result<usize> {
+    Ok(wanted.min(rlimit::increase_nofile_limit(u64::MAX)? as usize - OTHER_FILES))
 }
 
 fn now_ms() -> f64 {

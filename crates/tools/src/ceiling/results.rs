@@ -74,13 +74,21 @@ const SHARES: [(&str, &str, f64, Wanted); 15] = [
 pub(super) const DO_NOTHING: &str = "do-nothing handler";
 
 /// What an order or an answer of one row costs, as a multiple of another row's: processor time of the server, and waiting.
-const COSTS: [(&str, &str, (&str, &str), Wanted); 3] = [
+const COSTS: [(&str, &str, (&str, &str), Wanted); 5] = [
     ("group-commit", DO_NOTHING, CPU, Below(2.9)),
     ("group-commit, sold out", DO_NOTHING, CPU, Below(1.6)),
     ("group-commit, 64 vouchers beside a hot one", "group-commit, 64 vouchers", P99, Below(2.0)),
+    (BESIDE_VOUCHER, BESIDE_HEALTHZ, P50, Below(1.5)),
+    (BESIDE_LIST, BESIDE_HEALTHZ, P50, Below(1.5)),
 ];
 const CPU: (&str, &str) = ("cpu_us_server", "CPU of the server");
+const P50: (&str, &str) = ("p50_ms", "median");
 const P99: (&str, &str) = ("p99_ms", "p99");
+
+/// A purchase beside readers of each of these.
+pub(super) const BESIDE_HEALTHZ: &str = "a purchase beside readers of /healthz";
+pub(super) const BESIDE_VOUCHER: &str = "a purchase beside readers of its voucher";
+pub(super) const BESIDE_LIST: &str = "a purchase beside readers of the list";
 
 /// Other figures that tell something.
 const OTHERS: [(&str, &str, Wanted); 8] = [

@@ -11,12 +11,14 @@ use seckill::config::MAX_BURST;
 use seckill::model::{Clock, SystemClock, VoucherId};
 use seckill::purchase::{DEFAULT_BURST, Strategy};
 use seckill::store::vouchers::{self, NewVoucher};
+use tokio::time::sleep;
 
 use super::Testbed;
 use super::cpu::{cpu_each, most_memory_mb};
+use super::overload::connections_of;
 use super::postgresql::settle;
 use super::programs::{GRACE, output_of};
-use super::results::Readings;
+use super::results::{BESIDE_HEALTHZ, BESIDE_LIST, BESIDE_VOUCHER, Readings};
 use program::node::{Node, NodeOptions};
 use report::machine::cores;
 
@@ -32,6 +34,15 @@ pub(super) const STOCK: i32 = 100_000_000;
 const WARM_UP: Duration = Duration::from_secs(1);
 /// How long wrk waits for an answer before it counts as none.
 const PATIENCE: &str = "30s";
+
+/// Connections that read beside a purchase.
+const READERS: usize = 4_000;
+/// What they read; `ID` is the voucher that is bought.
+pub(super) const READ: [(&str, &str); 3] = [
+    (BESIDE_HEALTHZ, "/healthz"),
+    (BESIDE_VOUCHER, "/api/vouchers/ID"),
+    (BESIDE_LIST, "/api/vouchers"),
+];
 
 /// Vouchers, and the path at which `buy.lua` buys them in turn.
 #[derive(Debug)]
@@ -130,6 +141,37 @@ impl Testbed {
         self.check_books(name, &beside, 0, &hot.ids, many).await?;
         let mut figures = answers.figures("below_400");
         figures.insert("hot_per_s", beside.figures("below_400")["per_s"]);
+        Ok(figures)
+    }
+
+    /// How long a lone buyer waits beside thousands of connections that read.
+    pub(super) async fn beside_readers(
+        &mut self,
+        name: &str,
+        path: &str,
+    ) -> anyhow::Result<Readings> {
+        let node = self.start(Strategy::default()).await?;
+        let on_sale = self.put_on_sale(name, 1, STOCK).await?;
+        let path = path.replace("ID", &on_sale.ids[0].to_string());
+        let mut readers = Command::new(&self.programs.wrk);
+        readers
+            .args(["--threads", "2", "--connections", &connections_of(READERS)?.to_string()])
+            .args(["--duration", &(self.duration + WARM_UP * 2).as_secs().to_string()])
+            .args(["--timeout", PATIENCE])
+            .arg(format!("http://{}{path}", node.address));
+        let buyer = async {
+            sleep(WARM_UP).await;
+            self.wrk(&node, (BUYERS, &on_sale.path), 1, self.duration, &[]).await
+        };
+        let (report, answers) =
+            tokio::try_join!(output_of(readers, self.duration + WARM_UP * 2 + GRACE), buyer)?;
+        node.stop().await?;
+        self.check_books(name, &answers, 0, &on_sale.ids, 1).await?;
+        ensure!(!report.contains("Non-2xx"), "readers were refused: {report}");
+        let mut figures = answers.figures("below_400");
+        let read = report.lines().find_map(|line| line.strip_prefix("Requests/sec:"));
+        let read = read.and_then(|rate| rate.trim().parse().ok());
+        figures.insert("read_per_s", read.with_context(|| format!("wrk said: {report}"))?);
         Ok(figures)
     }
 

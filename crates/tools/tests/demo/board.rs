@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use nix::sys::signal::Signal;
@@ -20,6 +21,7 @@ struct WatchedDemo {
     stderr: Lines<BufReader<ChildStderr>>,
     /// Address of the board, its token included.
     url: url::Url,
+    temporary: PathBuf,
     place: tempfile::TempDir,
 }
 
@@ -30,14 +32,17 @@ impl WatchedDemo {
         let place = place();
         let bin = place.path().join("bin");
         fs::create_dir(&bin).unwrap();
+        // Everything of a demo lies in such a directory if its user's is called so.
+        let temporary = place.path().join("a blank, ü");
+        fs::create_dir(&temporary).unwrap();
         let opener = bin.join("xdg-open");
-        fs::write(&opener, format!("#!/bin/sh\necho \"$1\" >{}/opened\n", bin.display())).unwrap();
+        fs::write(&opener, "#!/bin/sh\necho \"$1\" >\"$0.opened\"\n").unwrap();
         fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
         #[allow(clippy::disallowed_methods)] // the demo finds its servers there
         let path = std::env::var("PATH").unwrap();
         let mut child = seckill(&["demo", "--stock", "50", "--users", "300", "--attempts", "2"])
             .args(arguments)
-            .env("TMPDIR", place.path())
+            .env("TMPDIR", &temporary)
             .env("PATH", format!("{}:{path}", bin.display()))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -47,11 +52,11 @@ impl WatchedDemo {
         let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
         let line = line(&mut stderr, "Board: ").await;
         let url = line.strip_prefix("Board: ").unwrap().parse().unwrap();
-        Self { child, stdout, stderr, url, place }
+        Self { child, stdout, stderr, url, temporary, place }
     }
 
     fn opened(&self) -> Option<String> {
-        fs::read_to_string(self.place.path().join("bin/opened"))
+        fs::read_to_string(self.place.path().join("bin/xdg-open.opened"))
             .ok()
             .filter(|it| it.ends_with('\n'))
     }
@@ -77,7 +82,7 @@ impl WatchedDemo {
         assert!(ended.success(), "{ended}");
         let mut said = String::new();
         self.stdout.read_to_string(&mut said).await.unwrap();
-        assert_eq!(living_in(self.place.path()), [0; 0]);
+        assert_eq!(living_in(&self.temporary), [0; 0]);
         said
     }
 }
@@ -106,7 +111,9 @@ async fn the_board_of_a_demo_is_opened_shows_the_sale_and_stays_until_it_is_inte
     eventually("the board is opened", async || demo.opened().is_some()).await;
     // Everybody sees the arguments of a process: the token stands in a file that its owner alone may read.
     let opened = demo.opened().unwrap();
-    let page = opened.trim_end().strip_prefix("file://").unwrap().to_owned();
+    let file: url::Url = opened.parse().unwrap();
+    assert_eq!(file.as_str(), opened.trim_end(), "it is a URL as it stands");
+    let page = file.to_file_path().unwrap();
     let token = url.fragment().unwrap().strip_prefix("token=").unwrap();
     assert!(!opened.contains(token), "{opened}");
     assert_eq!(fs::metadata(&page).unwrap().permissions().mode() & 0o777, 0o600);

@@ -29,8 +29,11 @@ async fn coming_first_serves_the_fast_and_a_draw_serves_everybody_alike() {
     // On a machine that is busy with something else some come after the close.
     assert_eq!(number(draw, "entries") + number(draw, "late"), 600);
     assert!(number(draw, "drawn_after_ms") >= 0, "{draw}");
-    // All of them come 49 ms before the first of the others: half is far less than they get where nothing else runs.
-    assert!(of("fast", "first_come") >= 30, "{draw}");
+    // All of them come 49 ms before the first of the others; how many that serves is a matter of how busy the machine is.
+    assert!(
+        of("fast", "first_come") > of("fast", "buyers") * 100 / number(draw, "entries"),
+        "{draw}"
+    );
     let table = String::from_utf8_lossy(&output.stderr);
     assert!(table.contains("draw, the fast tenth") && table.contains('█'), "{table}");
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);

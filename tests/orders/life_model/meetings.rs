@@ -1,0 +1,295 @@
+//! Steps that meet. The first is stopped between two of its statements, the others run until they are done or wait for what
+//! it holds, and then it goes on. What comes of it must be what the model says of one of their sequences.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use sqlx::postgres::PgPool;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use testkit::shop::held_rows::waiting;
+use testkit::shop::world::World;
+use testkit::wait::eventually;
+
+use super::case::Case;
+use super::in_database::InDatabase;
+use super::model::{Buyer, Nth, Shop, Step};
+use super::runs::{self, Driver, Life};
+use crate::orders::races::patient;
+
+/// Races that are played at once.
+const LANES: usize = 4;
+/// How often a race is played again that a busy machine ended.
+const TRIES: usize = 5;
+
+/// What was before, the steps that meet, and where the first one stops.
+#[derive(Debug, Clone)]
+pub struct Meeting {
+    pub before: Life,
+    pub steps: Vec<Step>,
+    pub stop: (&'static str, usize),
+}
+
+impl Step {
+    /// The functions between whose statements it can be stopped.
+    pub const fn functions(self) -> &'static [&'static str] {
+        match self {
+            Self::Buy(..) => &["sell"],
+            Self::Open(_) => &["open_payment"],
+            Self::Took(..) => &["apply_payment", "judge_payment"],
+            Self::Failed(..) => &["fail_payment"],
+            Self::GaveBack(..) => &["return_payment"],
+            Self::Cancel(..) => &["cancel_order"],
+            Self::Redeem(_) => &["redeem_order"],
+            Self::Refund(_) => &["refund_order"],
+            Self::Settle(_) => &["settle_refund"],
+            Self::Expire => &["expire_orders"],
+            Self::Answered(..) => &["finish_refund"],
+            Self::Enter(..) | Self::Leave(..) => &["enter_line"],
+            Self::Serve => &["serve_line"],
+            _ => &[],
+        }
+    }
+}
+
+/// Puts a stop before each statement of the functions. A session stops at the point that its setting names, for as long as
+/// somebody holds the advisory lock. Returns how many points each function has.
+async fn put_stops(pool: &PgPool) -> BTreeMap<String, usize> {
+    let stop = "create function stop_at(point text) returns boolean language plpgsql as $$
+        begin
+            if point = current_setting('test.stop', true) then
+                perform pg_advisory_xact_lock_shared(1);
+            end if;
+            return true;
+        end $$";
+    sqlx::raw_sql(stop).execute(pool).await.unwrap();
+    let sources: Vec<(String, String)> = sqlx::query_as(
+        "select proname::text, pg_get_functiondef(oid) from pg_proc
+         where pronamespace = 'public'::regnamespace and prosrc like '%begin%' and proname <> 'stop_at'",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap();
+    let mut points = BTreeMap::new();
+    for (name, source) in sources {
+        let (mut stopped, mut count, mut before) = (String::new(), 0, "");
+        for line in source.lines() {
+            let begins = ["update", "select", "insert", "perform", "if", "return", "for"];
+            let word = line.trim_start().split([' ', ';']).next().unwrap_or_default();
+            let is_outermost = line.starts_with("    ") && !line.starts_with("     ");
+            if is_outermost
+                && begins.contains(&word)
+                && (before.ends_with(';') || before == "begin")
+            {
+                // An expression: `perform` would set `found`, which the next line may ask for.
+                stopped += &format!("    if stop_at('{name} {count}') then end if;\n");
+                count += 1;
+            }
+            stopped += line;
+            stopped.push('\n');
+            if !line.trim().is_empty() && !line.trim_start().starts_with("--") {
+                before = line;
+            }
+        }
+        sqlx::raw_sql(AssertSqlSafe(stopped)).execute(pool).await.unwrap();
+        points.insert(name, count);
+    }
+    points
+}
+
+/// A database of its own, in which one race after the other is played.
+pub struct Lane {
+    world: World,
+    pub points: BTreeMap<String, usize>,
+    holder: PgConnection,
+    sessions: Vec<InDatabase>,
+}
+
+impl Lane {
+    pub async fn new() -> Self {
+        let world = runs::world().await;
+        patient(&world).await;
+        let points = put_stops(world.database.pool()).await;
+        let holder = PgConnection::connect(&world.database_url).await.unwrap();
+        let mut sessions = Vec::new();
+        for _ in 0..3 {
+            sessions.push(InDatabase::new(&world).await);
+        }
+        Self { world, points, holder, sessions }
+    }
+
+    /// Whether the first step came to its stop.
+    ///
+    /// # Errors
+    /// What came of it that is no sequence of the steps.
+    pub async fn meet(&mut self, meeting: &Meeting) -> Result<bool, String> {
+        for _ in 0..TRIES {
+            if let Some(came) = self.try_to_meet(meeting).await? {
+                return Ok(came);
+            }
+        }
+        Err(format!("{TRIES} times a busy machine ended {meeting:?}"))
+    }
+
+    /// `None`: the machine is busy, and nobody knows what became of a step.
+    async fn try_to_meet(&mut self, meeting: &Meeting) -> Result<Option<bool>, String> {
+        let case = Case::new(&self.world, meeting.before.terms).await;
+        let mut shop = Shop::new(meeting.before.terms);
+        for step in &meeting.before.steps {
+            let step = step.of_one_of(shop.orders.len());
+            if step != Step::Serve && shop.take(step, &Default::default()) == "nothing" {
+                continue;
+            }
+            if self.sessions[1].take(&self.world, &case, step).await.is_none() {
+                return Ok(None);
+            }
+            if step == Step::Serve {
+                shop.take(step, &case.lots(&self.world).await);
+            }
+            if case.orders().len() < shop.orders.len() {
+                case.read(&self.world).await;
+            }
+        }
+        let steps: Vec<Step> =
+            meeting.steps.iter().map(|it| it.of_one_of(shop.orders.len())).collect();
+        // One that names an order where there is none.
+        if steps.iter().any(|step| shop.clone().take(*step, &Default::default()) == "nothing") {
+            return Ok(Some(false));
+        }
+        let said = match self.at_once(&case, &steps, meeting.stop).await {
+            None => return Ok(Some(false)),
+            Some(said) => said,
+        };
+        let Some(said) = said.into_iter().collect::<Option<Vec<String>>>() else { return Ok(None) };
+        let is = case.read(&self.world).await.sorted();
+        let lots = case.lots(&self.world).await;
+        let all = outcomes(&shop, &steps, &said, &lots);
+        let fits =
+            all.iter().find(|(should, after)| *should == said && after.clone().sorted() == is);
+        let Some((_, after)) = fits else {
+            let all: String = all.iter().map(|it| format!("\n  or        {it:?}")).collect();
+            return Err(format!("{meeting:?}\n  is        {said:?} {is:?}{all}"));
+        };
+        for sale in (0..2).filter(|sale| is.orders.iter().any(|order| order.sale == *sale)) {
+            if let Some(wrong) = case.wrong_audit(&self.world, after, sale, false).await {
+                return Err(format!("{meeting:?}: the audit says {wrong}"));
+            }
+        }
+        Ok(Some(true))
+    }
+
+    /// What the steps answer that meet where the first one stops; `None`: it does not come there.
+    async fn at_once(
+        &mut self,
+        case: &Case,
+        steps: &[Step],
+        stop: (&str, usize),
+    ) -> Option<Vec<Option<String>>> {
+        let Self { world, holder, sessions, .. } = self;
+        sqlx::raw_sql("select pg_advisory_lock(1)").execute(&mut *holder).await.unwrap();
+        let set = format!("set test.stop = '{} {}'", stop.0, stop.1);
+        sqlx::raw_sql(AssertSqlSafe(set)).execute(&mut sessions[0].session).await.unwrap();
+        let done: Vec<Cell<bool>> = steps.iter().map(|_| Cell::new(false)).collect();
+        let has_come = Cell::new(true);
+        // How many of the first steps still run: each of them waits.
+        let wait = async |count: usize| {
+            eventually("the steps that met are done, or wait", async || {
+                let running = done[..count].iter().filter(|is_done| !is_done.get()).count();
+                running == 0 || waiting(world.database.pool()).await == running as i64
+            })
+            .await;
+        };
+        let world = &*world;
+        let run = async |at: usize, session: &mut InDatabase| {
+            if at > 0 {
+                wait(at).await;
+            }
+            if at == 1 && done[0].get() {
+                has_come.set(false);
+            }
+            let said =
+                if has_come.get() { session.take(world, case, steps[at]).await } else { None };
+            done[at].set(true);
+            said
+        };
+        let running =
+            join_all(sessions.iter_mut().take(steps.len()).enumerate().map(|(at, it)| run(at, it)));
+        let go_on = async {
+            wait(steps.len()).await;
+            sqlx::raw_sql("select pg_advisory_unlock(1)").execute(&mut *holder).await.unwrap();
+        };
+        let (said, ()) = tokio::join!(running, go_on);
+        sqlx::raw_sql("set test.stop = ''").execute(&mut sessions[0].session).await.unwrap();
+        has_come.get().then_some(said)
+    }
+}
+
+/// What the model says that may come of the steps: the answers, and the shop. Steps that answer nothing are not in `said`.
+fn outcomes(
+    shop: &Shop,
+    steps: &[Step],
+    said: &[String],
+    lots: &[Vec<Buyer>; 2],
+) -> Vec<(Vec<String>, Shop)> {
+    // A draw and its offers are two transactions: another step may come between them.
+    let parts = steps.iter().enumerate().flat_map(|(at, step)| match step {
+        Step::Serve => vec![(at, Step::Draw), (at, Step::Offer)],
+        step => vec![(at, *step)],
+    });
+    let parts: Vec<(usize, Step)> = parts.collect();
+    // `expire_orders` skips an order that another session has locked.
+    let locked = steps.iter().filter_map(|step| step.clone().order().copied());
+    let locked: Vec<Option<Nth>> = [None].into_iter().chain(locked.map(Some)).collect();
+    let mut all = Vec::new();
+    for sequence in sequences(parts.len()) {
+        let place = |part: usize| sequence.iter().position(|it| *it == part);
+        let is_draw_last =
+            |part: usize| parts[part].1 == Step::Draw && place(part) > place(part + 1);
+        if (0..parts.len()).any(is_draw_last) {
+            continue;
+        }
+        for but in &locked {
+            let (mut after, mut answers) = (shop.clone(), said.to_vec());
+            for part in &sequence {
+                let (at, step) = parts[*part];
+                let expire = but.map_or(Step::Expire, Step::ExpireBut);
+                answers[at] = after.take(if step == Step::Expire { expire } else { step }, lots);
+            }
+            all.push((answers, after));
+        }
+    }
+    all
+}
+
+/// All permutations of so many.
+fn sequences(count: usize) -> Vec<Vec<usize>> {
+    match count {
+        0 => vec![Vec::new()],
+        _ => (0..count)
+            .flat_map(|last| {
+                sequences(count - 1).into_iter().map(move |rest| {
+                    let rest = rest.into_iter().map(|at| if at >= last { at + 1 } else { at });
+                    rest.chain([last]).collect()
+                })
+            })
+            .collect(),
+    }
+}
+
+/// Plays all meetings. Returns how many came about.
+pub async fn play(meetings: Vec<Meeting>, lanes: &mut [Lane]) -> usize {
+    let (to_play, played) = (RefCell::new(meetings), Cell::new(0));
+    join_all(lanes.iter_mut().map(async |lane| {
+        loop {
+            let Some(meeting) = to_play.borrow_mut().pop() else { return };
+            let has_come = lane.meet(&meeting).await.unwrap_or_else(|why| panic!("{why}"));
+            played.set(played.get() + usize::from(has_come));
+        }
+    }))
+    .await;
+    played.get()
+}
+
+pub async fn lanes() -> Vec<Lane> {
+    join_all((0..LANES).map(async |_| Lane::new().await)).await
+}

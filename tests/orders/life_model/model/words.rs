@@ -1,0 +1,328 @@
+//! What there is in a shop, and what can happen in it.
+
+use self::{Status::*, Step::*};
+
+/// One of three buyers.
+pub type Buyer = i64;
+/// One of two vouchers: 0 or 1.
+pub type Sale = usize;
+/// Orders are named in the sequence in which they were placed, from 0.
+pub type Nth = usize;
+
+/// What can happen. The gateway's notices name a payment by its number, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    Buy(Buyer, Sale),
+    /// The order's buyer begins a payment, or finds the one that is pending.
+    Open(Nth),
+    Took(Nth, i32, Money),
+    Failed(Nth, i32),
+    GaveBack(Nth, i32, Money, Why),
+    Cancel(Nth, Who),
+    Redeem(Nth),
+    Refund(Nth),
+    Settle(Nth),
+    /// The workers' step that cancels what is not paid in time.
+    Expire,
+    /// The same, while another session holds this order: it is left for the next time.
+    ExpireBut(Nth),
+    /// The gateway does all that it is asked for.
+    Gateway,
+    /// The gateway has given back the money of a payment, for which it was asked.
+    Answered(Nth, i32),
+    Pause(Sale, bool),
+    Restock(Sale, i32),
+    CancelSale(Sale),
+    /// The orders of cancelled sales are ended.
+    WindUp,
+    Enter(Buyer, Sale),
+    Leave(Buyer, Sale),
+    /// What is due is drawn, and then what there is for those in line is offered, until nothing is left to do.
+    Serve,
+    Draw,
+    Offer,
+    Pass(Seconds),
+    /// A server ends, and another one begins.
+    Restart,
+}
+
+pub type Seconds = i64;
+
+/// The gateway's name of the money, which counts within one voucher, and how much it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Money(pub u8, pub Amount);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    Asked,
+    Less,
+    Twice,
+}
+
+/// Why the gateway gave money back by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    Refunded,
+    ChargedBack,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    Buyer,
+    Administrator,
+    Time,
+    Gateway,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    Unpaid,
+    Paid,
+    Used,
+    Cancelled,
+    Refunding,
+    Refunded,
+}
+
+/// What a voucher is from the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    pub stock: i64,
+    /// It costs [`PRICE`], to be paid within [`PAY_WITHIN`].
+    pub is_priced: bool,
+    pub has_line: bool,
+    pub begin: Seconds,
+    pub end: Seconds,
+    /// When its entries are drawn.
+    pub draw: Option<Seconds>,
+}
+
+pub const PRICE: i64 = 8_000;
+pub const PAY_WITHIN: Seconds = 900;
+
+/// Who may have what there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldFor {
+    Anybody,
+    Drawn,
+    Line,
+}
+
+/// A voucher as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Voucher {
+    pub terms: Terms,
+    pub stock: i64,
+    /// The stock that it was put on sale with, restocks included.
+    pub initial: i64,
+    pub held_for: HeldFor,
+    pub is_paused: bool,
+    pub is_cancelled: bool,
+    pub entries: Vec<Entry>,
+    /// Money that went back before it came: its name, its amount, when and why it went back, and the order that was named.
+    pub early: Vec<(u8, i64, Seconds, Why, Nth)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub buyer: Buyer,
+    pub state: EntryState,
+    pub place: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryState {
+    Waits,
+    Offered(Nth),
+    Gone,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    pub buyer: Buyer,
+    pub sale: Sale,
+    pub status: Status,
+    pub pay_by: Option<Seconds>,
+    pub cancelled: Option<(Who, Seconds)>,
+    pub is_charged_back: bool,
+    pub payments: Vec<Payment>,
+    /// The rows of the log of steps.
+    pub log: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payment {
+    /// 1 pending, 2 applied, 3 failed, 4 confirmed and not applied.
+    pub status: i16,
+    pub money: Option<(u8, i64)>,
+    /// The payment by which the gateway knows a second sum.
+    pub announced: Option<i32>,
+    pub refund: Option<Back>,
+    /// The gateway is to be told that it is not wanted.
+    pub is_unwanted: bool,
+}
+
+/// Money that goes back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Back {
+    pub reason: String,
+    pub by: Option<By>,
+    pub is_twice: bool,
+}
+
+/// Who gave it back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    Asked,
+    Gateway,
+    ChargeBack,
+    Administrator,
+}
+
+impl From<Why> for By {
+    fn from(why: Why) -> Self {
+        match why {
+            Why::Refunded => Self::Gateway,
+            Why::ChargedBack => Self::ChargeBack,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shop {
+    pub now: Seconds,
+    pub vouchers: [Voucher; 2],
+    pub orders: Vec<Order>,
+}
+
+impl Back {
+    pub fn waits(reason: &str) -> Self {
+        Self { reason: reason.to_owned(), by: None, is_twice: false }
+    }
+}
+
+impl Who {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Buyer => "buyer",
+            Self::Administrator => "administrator",
+            Self::Time => "time",
+            Self::Gateway => "gateway",
+        }
+    }
+}
+
+impl Step {
+    /// The order that it names.
+    pub fn order(&mut self) -> Option<&mut Nth> {
+        match self {
+            Open(at)
+            | Took(at, ..)
+            | Failed(at, _)
+            | GaveBack(at, ..)
+            | Cancel(at, _)
+            | Redeem(at)
+            | Refund(at)
+            | Settle(at)
+            | Answered(at, _) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// The same with the name of one of so many orders.
+    pub fn of_one_of(mut self, orders: usize) -> Self {
+        if let Some(at) = self.order() {
+            *at %= orders.max(1);
+        }
+        self
+    }
+}
+
+impl Status {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Unpaid => "unpaid",
+            Paid => "paid",
+            Used => "used",
+            Cancelled => "cancelled",
+            Refunding => "refunding",
+            Refunded => "refunded",
+        }
+    }
+
+    pub const fn is_live(self) -> bool {
+        !matches!(self, Cancelled | Refunded)
+    }
+}
+
+impl Amount {
+    pub const fn in_money(self) -> i64 {
+        match self {
+            Self::Asked => PRICE,
+            Self::Less => PRICE - 1,
+            Self::Twice => 2 * PRICE,
+        }
+    }
+}
+
+impl Order {
+    pub fn becomes(&mut self, status: Status, step: &str, who: Who) {
+        let (before, after) = (self.status.word(), status.word());
+        self.log.push(format!("{step} by {}: {before} to {after}", who.word()));
+        self.status = status;
+    }
+
+    /// A payment that is pending is not wanted any more.
+    pub fn wants_no_payment(&mut self) {
+        for payment in self.payments.iter_mut().filter(|payment| payment.status == 1) {
+            payment.is_unwanted = true;
+        }
+    }
+
+    pub fn applied(&mut self) -> &mut Payment {
+        self.payments.iter_mut().find(|payment| payment.status == 2).unwrap()
+    }
+}
+
+impl Voucher {
+    pub fn new(terms: Terms) -> Self {
+        let held_for = if terms.draw.is_some() { HeldFor::Drawn } else { HeldFor::Anybody };
+        Self {
+            terms,
+            stock: terms.stock,
+            initial: terms.stock,
+            held_for,
+            is_paused: false,
+            is_cancelled: false,
+            entries: Vec::new(),
+            early: Vec::new(),
+        }
+    }
+
+    pub fn waiting(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.state == EntryState::Waits)
+    }
+
+    /// After the draw what there is, is held while somebody waits.
+    pub fn mark_line(&mut self) {
+        if self.held_for != HeldFor::Drawn {
+            let waits = self.waiting().next().is_some();
+            self.held_for = if waits { HeldFor::Line } else { HeldFor::Anybody };
+        }
+    }
+
+    /// Why nothing is sold or offered at this time.
+    pub fn closed(&self, now: Seconds) -> Option<&'static str> {
+        if self.is_cancelled || now >= self.terms.end {
+            Some("sale_ended")
+        } else if now < self.terms.begin {
+            Some("sale_not_started")
+        } else {
+            self.is_paused.then_some("sale_paused")
+        }
+    }
+
+    pub fn is_drawn_next(&self, now: Seconds) -> bool {
+        self.held_for == HeldFor::Drawn && self.terms.draw.is_some_and(|draw| now >= draw)
+    }
+}

@@ -1,0 +1,139 @@
+//! Lives with a name: the voucher, what was before, and then each step with what it answers.
+
+use super::model::{Amount::*, Money, Step, Step::*, Terms, Who, Why};
+use super::runs::Life;
+use super::scenes::{CHARGED_BACK, FIRST, REFUNDED, SECOND, with_stock};
+
+type Answered = (Step, &'static str);
+
+const FREE: Terms =
+    Terms { stock: 1, is_priced: false, has_line: false, begin: -3_600, end: 18_000, draw: None };
+const DRAWN: Terms = Terms { draw: Some(1_200), ..with_stock(1) };
+const LESS: Money = Money(3, Less);
+const DOUBLE: Money = Money(4, Twice);
+const PAY: Step = Took(0, 1, FIRST);
+const CANCEL: Step = Cancel(0, Who::Buyer);
+const LATE: Step = Pass(900);
+const EXPIRED: [Answered; 4] =
+    [(Buy(1, 0), "ordered"), (Open(0), "opened 1"), (LATE, ""), (Expire, "")];
+const PAID: [Answered; 3] = [(Buy(1, 0), "ordered"), (Open(0), "opened 1"), (PAY, "applied")];
+
+#[rustfmt::skip] // a table
+const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
+    ("a free order is paid at once and refunded at once", with_stock(1), &[], &[
+        (Buy(1, 1), "ordered"), (Open(0), "refused paid"), (CANCEL, "refused paid"), (Buy(2, 1), "sold_out"),
+        (Refund(0), "done"), (Gateway, ""), (Buy(2, 1), "ordered"),
+    ]),
+    ("the time to pay ends at its instant", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (Pass(899), ""), (Expire, ""), (Open(0), "opened 1"), (Pass(1), ""),
+        (Open(0), "refused cancelled"), (Buy(2, 0), "sold_out"), (Expire, ""), (Gateway, "unwanted 0.1"),
+        (Buy(2, 0), "ordered"),
+    ]),
+    ("late money revives an order whose voucher is left", with_stock(1), &EXPIRED, &[
+        (PAY, "revived"), (Gateway, ""), (Redeem(0), "done"),
+    ]),
+    ("late money goes back if somebody else has the voucher", with_stock(1), &EXPIRED, &[
+        (Buy(2, 0), "ordered"), (PAY, "order_cancelled"), (Gateway, "refund 0.1 of 1: m1, 8000"),
+    ]),
+    ("late money goes back if its buyer bought again", with_stock(2), &EXPIRED, &[
+        (Buy(1, 0), "ordered"), (PAY, "order_cancelled"), (Gateway, "refund 0.1 of 1: m1, 8000"),
+    ]),
+    ("late money passes nobody in line", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (Enter(2, 0), "entered as 1"), (LATE, ""), (Expire, ""),
+        (PAY, "order_cancelled"), (Serve, ""), (Open(1), "opened 1"), (Gateway, "refund 0.1 of 1: m1, 8000"),
+    ]),
+    ("a wrong amount and a second payment go back", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (Took(0, 1, LESS), "wrong_amount"),
+        (Took(0, 1, DOUBLE), "wrong_amount"), (PAY, "applied"), (Took(0, 1, SECOND), "order_paid"), (PAY, "repeated"),
+        (Took(0, 1, LESS), "repeated"), (Gateway, "refund 0.1 of 1: m3, 7999, refund 0.2 of 1: m4, 16000, refund 0.4 of 1: m2, 8000"),
+        (Refund(0), "done"), (Gateway, "refund 0.3 of 1: m1, 8000"),
+    ]),
+    ("notices come in any sequence", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (Failed(0, 1), "failed"), (Failed(0, 1), "repeated"),
+        (Open(0), "opened 2"), (Took(0, 2, SECOND), "applied"), (Failed(0, 2), "repeated"), (PAY, "order_paid"),
+        (Gateway, "refund 0.1 of 1: m1, 8000"),
+    ]),
+    ("the other payments of a paid order are not wanted", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (Failed(0, 1), "failed"), (Open(0), "opened 2"),
+        (PAY, "applied"), (Gateway, "unwanted 0.2"), (Gateway, ""),
+    ]),
+    ("the gateway gives back by itself what is not given back again", with_stock(1), &PAID, &[
+        (GaveBack(0, 1, Money(1, Less), Why::Refunded), "partial"), (REFUNDED, "returned"), (REFUNDED, "repeated"),
+        (CHARGED_BACK, "returned_twice"), (CHARGED_BACK, "repeated"), (Gateway, ""), (Refund(0), "refused refunded"),
+        (Settle(0), "refused refunded"), (Buy(2, 0), "ordered"),
+    ]),
+    ("a refund that waits is not sent after the gateway's own", with_stock(1), &PAID, &[
+        (Refund(0), "done"), (CHARGED_BACK, "returned"), (Gateway, ""), (Buy(2, 0), "ordered"),
+    ]),
+    ("a used voucher is charged back and stays used", with_stock(1), &PAID, &[
+        (Redeem(0), "done"), (CHARGED_BACK, "returned"), (Refund(0), "refused used"), (Redeem(0), "refused used"), (Enter(1, 0), "already_bought"),
+        (Buy(2, 0), "sold_out"),
+    ]),
+    ("money that went back before it came", with_stock(2), &[], &[
+        (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (Buy(2, 0), "ordered"), (Open(1), "opened 1"),
+        (GaveBack(1, 1, Money(1, Less), Why::Refunded), "partial"), (GaveBack(1, 1, FIRST, Why::Refunded), "kept"),
+        (GaveBack(1, 1, FIRST, Why::Refunded), "repeated"), (PAY, "returned"), (Gateway, ""),
+        (Open(0), "refused refunded"), (Open(1), "opened 1"),
+    ]),
+    ("an early return of another sum than came gives nothing back", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (GaveBack(0, 1, Money(4, Asked), Why::Refunded), "kept"),
+        (Took(0, 1, DOUBLE), "wrong_amount"), (Gateway, "refund 0.1 of 1: m4, 16000"),
+    ]),
+    ("money of another order pays for nothing", with_stock(2), &PAID, &[
+        (Buy(2, 0), "ordered"), (Open(1), "opened 1"), (Took(1, 1, FIRST), "unknown"),
+        (GaveBack(1, 1, FIRST, Why::ChargedBack), "returned"), (Open(0), "refused refunded"),
+    ]),
+    ("a refund is settled outside, and the gateway's own is the second", with_stock(1), &PAID, &[
+        (Settle(0), "refused paid"), (Refund(0), "done"), (Settle(0), "done"), (Gateway, ""),
+        (REFUNDED, "returned_twice"),
+    ]),
+    ("whoever cancels and buys again waits a while that doubles", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (CANCEL, "done"), (Buy(1, 0), "too_many_requests"), (Pass(1), ""),
+        (Buy(1, 0), "ordered"), (Cancel(1, Who::Buyer), "done"), (Pass(1), ""), (Buy(1, 0), "too_many_requests"),
+        (Pass(1), ""), (Buy(1, 0), "ordered"), (Cancel(2, Who::Administrator), "done"),
+    ]),
+    ("a cancelled sale is over for good", with_stock(2), &PAID, &[
+        (Buy(2, 0), "ordered"), (Open(1), "opened 1"), (CancelSale(0), "done"), (WindUp, ""),
+        (Took(1, 1, SECOND), "order_cancelled"), (Pause(0, false), "sale_cancelled"),
+        (Restock(0, 1), "sale_cancelled"), (Buy(3, 0), "sale_ended"), (Gateway, "refund 0.1 of 1: m1, 8000, refund 1.1 of 1: m2, 8000"),
+    ]),
+    ("what comes back goes to the first in line, and when nobody waits to anybody", with_stock(1), &[], &[
+        (Enter(2, 0), "line_closed"), (Buy(1, 0), "ordered"), (Enter(1, 0), "already_bought"),
+        (Enter(2, 0), "entered as 1"), (Enter(3, 0), "entered as 2"), (Enter(3, 0), "entered_before"), (Leave(2, 0), "left"),
+        (CANCEL, "done"), (Buy(2, 0), "line_open"), (Serve, ""), (Buy(3, 0), "already_bought"),
+        (Buy(2, 0), "sold_out"), (LATE, ""), (Expire, ""), (Buy(2, 0), "ordered"),
+    ]),
+    ("a sale that is paused offers nothing", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (Enter(2, 0), "entered as 1"), (Pause(0, true), "changed"), (CANCEL, "done"), (Serve, ""),
+        (Enter(3, 0), "sale_paused"), (Buy(3, 0), "sale_paused"), (Leave(2, 0), "left"), (Pass(18_000), ""),
+        (Pause(0, false), "changed"), (Enter(3, 0), "sale_ended"),
+    ]),
+    ("a draw closes at its instant, and whoever is left goes to the line", DRAWN, &[], &[
+        (Buy(1, 0), "draw_open"), (Enter(1, 0), "entered"), (Enter(1, 0), "entered_before"), (Enter(2, 0), "entered"),
+        (Leave(2, 0), "left"), (Leave(2, 0), "not_entered"), (Enter(2, 0), "entered"), (Leave(2, 0), "left"),
+        (Serve, ""), (Pass(1_199), ""), (Enter(3, 0), "entered"), (Leave(3, 0), "left"), (Pass(1), ""),
+        (Enter(3, 0), "draw_closed"), (Leave(1, 0), "draw_closed"), (Buy(1, 0), "draw_open"), (Serve, ""),
+        (Buy(1, 0), "already_bought"), (Buy(2, 0), "sold_out"), (Enter(2, 0), "entered as 1"),
+        (Enter(3, 0), "entered as 2"), (Leave(2, 0), "left"), (Enter(2, 0), "entered as 2"),
+    ]),
+    ("a draw of a sale that is paused or cancelled waits", DRAWN, &[], &[
+        (Enter(1, 0), "entered"), (Pause(0, true), "changed"), (Enter(2, 0), "sale_paused"), (Pass(1_200), ""),
+        (Serve, ""), (Leave(1, 0), "draw_closed"), (CancelSale(0), "done"), (Serve, ""), (Leave(1, 0), "left"),
+    ]),
+    ("what comes back is for sale from the moment that nobody waits", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (Enter(2, 0), "entered as 1"), (Enter(3, 0), "entered as 2"), (Leave(2, 0), "left"),
+        (Leave(3, 0), "left"), (Cancel(0, Who::Buyer), "done"), (Buy(2, 0), "ordered"), (Enter(3, 0), "entered as 1"),
+    ]),
+    ("of two early returns at one instant the refund counts first", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (CHARGED_BACK, "kept"), (REFUNDED, "kept"),
+        (PAY, "returned_twice"), (Gateway, ""),
+    ]),
+];
+
+/// The name, the life, and the answers.
+pub fn all() -> impl Iterator<Item = (&'static str, Life, Vec<&'static str>)> {
+    NAMED.iter().map(|(name, terms, before, then)| {
+        let (steps, answers) = before.iter().chain(*then).copied().unzip();
+        (*name, Life { terms: [*terms, FREE], steps }, answers)
+    })
+}

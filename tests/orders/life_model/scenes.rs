@@ -1,0 +1,74 @@
+//! Where steps meet: how many there are, how an order came where it is, and which steps meet there.
+
+use std::collections::BTreeMap;
+
+use super::meetings::Meeting;
+use super::model::{Amount::*, Money, Step, Step::*, Terms, Who, Why};
+use super::runs::Life;
+
+/// A voucher at a price, with a line.
+pub const fn with_stock(stock: i64) -> Terms {
+    Terms { stock, is_priced: true, has_line: true, begin: -3_600, end: 18_000, draw: None }
+}
+
+/// There is none of it.
+const NONE: Terms = Terms { stock: 0, is_priced: false, has_line: false, ..with_stock(0) };
+
+pub const FIRST: Money = Money(1, Asked);
+pub const SECOND: Money = Money(2, Asked);
+pub const REFUNDED: Step = GaveBack(0, 1, FIRST, Why::Refunded);
+pub const CHARGED_BACK: Step = GaveBack(0, 1, FIRST, Why::ChargedBack);
+
+const PAY: Step = Took(0, 1, FIRST);
+const AGAIN: Step = Took(0, 1, SECOND);
+const CANCEL: Step = Cancel(0, Who::Buyer);
+const LATE: Step = Pass(900);
+
+#[rustfmt::skip] // a table
+const SCENES: &[(i64, &[Step], &[Step])] = &[
+    (2, &[Buy(1, 0), Open(0)], &[PAY, AGAIN, Open(0), CANCEL, Redeem(0), Failed(0, 1), REFUNDED, CancelSale(0)]),
+    (2, &[Buy(1, 0)], &[Open(0), CANCEL]),
+    (1, &[], &[Buy(1, 0), Buy(2, 0), Restock(0, 1), Restock(0, -1), Pause(0, true), CancelSale(0), Pass(18_000)]),
+    (2, &[Buy(1, 0), Open(0), LATE], &[PAY, Open(0), CANCEL, Expire, REFUNDED, Restock(0, -1)]),
+    (2, &[Buy(1, 0), Open(0), LATE, Expire], &[PAY, AGAIN, Failed(0, 1), Buy(1, 0), REFUNDED, Pause(0, true)]),
+    (1, &[Buy(1, 0), Open(0), LATE, Expire], &[PAY, Buy(2, 0), Enter(2, 0), Restock(0, -1), CancelSale(0)]),
+    (2, &[Buy(1, 0), Open(0), PAY], &[AGAIN, Redeem(0), Refund(0), CANCEL, REFUNDED, CHARGED_BACK]),
+    (2, &[Buy(1, 0), Open(0), PAY, Refund(0)], &[Answered(0, 1), Settle(0), Redeem(0), REFUNDED, CHARGED_BACK]),
+    (2, &[Buy(1, 0), Open(0), PAY, Redeem(0)], &[Redeem(0), Refund(0), REFUNDED, CHARGED_BACK]),
+    (1, &[Buy(1, 0), Open(0), LATE], &[Enter(2, 0), CANCEL, Expire, PAY, Serve]),
+    (1, &[Buy(1, 0), Open(0), Enter(2, 0), LATE, Expire], &[Enter(3, 0), Leave(2, 0), Serve, Buy(1, 0), PAY]),
+    (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1)], &[PAY, GaveBack(1, 1, FIRST, Why::Refunded)]),
+    (2, &[Buy(1, 0), Open(0), REFUNDED], &[PAY, CHARGED_BACK, CANCEL]),
+];
+
+/// Three at once, after [`IN_LINE`] with one voucher.
+const THREE: [[Step; 3]; 5] = [
+    [CANCEL, Serve, Enter(3, 0)],
+    [Expire, PAY, Serve],
+    [Leave(2, 0), CANCEL, Buy(3, 0)],
+    [Serve, Leave(2, 0), Expire],
+    [PAY, Expire, Leave(2, 0)],
+];
+const IN_LINE: [Step; 4] = [Buy(1, 0), Open(0), Enter(2, 0), LATE];
+
+/// Of each scene each pair, and each three, the first stopped at each of its points.
+pub fn all(points: &BTreeMap<String, usize>) -> Vec<Meeting> {
+    let mut all = Vec::new();
+    let mut meet = |stock: i64, before: &[Step], steps: &[Step]| {
+        for function in steps[0].functions() {
+            all.extend((0..points[*function]).map(|point| Meeting {
+                before: Life { terms: [with_stock(stock), NONE], steps: before.to_vec() },
+                steps: steps.to_vec(),
+                stop: (function, point),
+            }));
+        }
+    };
+    for (stock, before, steps) in SCENES {
+        for pair in steps.iter().flat_map(|first| steps.iter().map(move |second| [*first, *second]))
+        {
+            meet(*stock, before, &pair);
+        }
+    }
+    THREE.iter().for_each(|three| meet(1, &IN_LINE, three));
+    all
+}
