@@ -1,7 +1,8 @@
 //! A PostgreSQL server, and one that follows it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,7 @@ pub struct PostgresNode {
     /// Before the directory, because fields are dropped in order.
     process: FaultyProcess,
     directory: TempDir,
+    settings: Vec<String>,
     url: String,
 }
 
@@ -37,8 +39,19 @@ impl PostgresNode {
     /// # Errors
     /// [`FaultError::Missing`] where PostgreSQL is not installed; else why it did not start.
     pub async fn primary_at(home: Option<&Path>) -> Result<Self, FaultError> {
+        Self::primary_with(home, Vec::new()).await
+    }
+
+    /// The same with settings that come after its own, as `name=value`. [`PostgresNode::url`] knows nothing of them.
+    ///
+    /// # Errors
+    /// As [`PostgresNode::primary_at`].
+    pub async fn primary_with(
+        home: Option<&Path>,
+        settings: Vec<String>,
+    ) -> Result<Self, FaultError> {
         let options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"];
-        Self::start(home, "initdb", options.map(str::to_owned).to_vec()).await
+        Self::start(home, "initdb", options.map(str::to_owned).to_vec(), settings).await
     }
 
     /// Starts a copy of the server behind `proxy`, which goes on following it through the proxy.
@@ -51,7 +64,7 @@ impl PostgresNode {
         let options = ["--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf"];
         let mut options = options.map(str::to_owned).to_vec();
         options.push(format!("--dbname={primary}"));
-        Self::start(home, "pg_basebackup", options).await
+        Self::start(home, "pg_basebackup", options, Vec::new()).await
     }
 
     /// `maker` with these options makes the data.
@@ -59,35 +72,66 @@ impl PostgresNode {
         home: Option<&Path>,
         maker: &str,
         options: Vec<String>,
+        settings: Vec<String>,
     ) -> Result<Self, FaultError> {
         let programs = programs()?;
         let directory = directory("seckill-postgres-", home)?;
         programs.private_directory(directory.path()).map_err(missing)?;
-        let data = directory.path().join("data");
         let mut make = programs.command(maker);
-        make.args(options).arg("--no-sync").arg("-D").arg(&data);
+        make.args(options).arg("--no-sync").arg("-D").arg(directory.path().join("data"));
         succeed(make).await?;
-        let mut command = programs.command("postgres");
-        command.arg("-D").arg(&data).args(["-c", "listen_addresses=", "-c", "port=5432"]);
-        // The death of a server loses nothing that it has written; that of a machine may.
-        command.args(["-c", "fsync=off"]);
-        // A standby that is behind waits for those who read, and breaks off nobody's statement.
-        command.args(["-c", "max_standby_streaming_delay=-1"]);
-        command.args(["-c", "max_standby_archive_delay=-1"]);
-        command
-            .arg("-c")
-            .arg(format!("unix_socket_directories=\"{}\"", directory.path().display()));
-        let mut starting =
-            StartingProcess::start(SERVER, command, None, &directory.path().join("log"))?;
-        while !is_ready(&data) {
-            starting.again().await?;
-        }
+        // The death of a server loses nothing that it has written; that of a machine may. An argument could not be
+        // taken back.
+        File::options()
+            .append(true)
+            .open(directory.path().join("data/postgresql.conf"))
+            .and_then(|mut file| file.write_all(b"fsync = off\n"))
+            .map_err(FaultError::system("write postgresql.conf"))?;
         let host = directory.path().to_string_lossy().into_owned();
         let url =
             Url::parse_with_params("postgres://postgres@localhost/postgres", [("host", host)]);
         // The text above is a URL.
         let url = url.map(String::from).unwrap_or_default();
-        Ok(Self { process: starting.started(), directory, url })
+        let mut node = Self { process: FaultyProcess::down(SERVER), directory, settings, url };
+        node.start_again().await?;
+        Ok(node)
+    }
+
+    /// Starts one that is down, with what it had, and waits until it answers.
+    ///
+    /// # Errors
+    /// Why it did not start.
+    pub async fn start_again(&mut self) -> Result<(), FaultError> {
+        let (directory, data) = (self.directory.path(), self.directory.path().join("data"));
+        let mut command = programs()?.command("postgres");
+        command.arg("-D").arg(&data).args(["-c", "listen_addresses=", "-c", "port=5432"]);
+        // A standby that is behind waits for those who read, and breaks off nobody's statement.
+        command.args(["-c", "max_standby_streaming_delay=-1"]);
+        command.args(["-c", "max_standby_archive_delay=-1"]);
+        command.arg("-c").arg(format!("unix_socket_directories=\"{}\"", directory.display()));
+        for setting in &self.settings {
+            command.args(["-c", setting]);
+        }
+        // What it said before it was killed is no answer.
+        let before = status(&data);
+        let mut starting = StartingProcess::start(SERVER, command, None, &directory.join("log"))?;
+        while !is_ready(&data, &before) {
+            starting.again().await?;
+        }
+        self.process = starting.started();
+        Ok(())
+    }
+
+    /// Its first process, while it runs.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.process.pid()
+    }
+
+    /// All it has logged.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
 
     /// For a client: database and user `postgres`, without a password.
@@ -133,11 +177,15 @@ impl Drop for PostgresNode {
     }
 }
 
-/// Whether clients may come: the server says so in its own file.
-fn is_ready(data: &Path) -> bool {
-    let file: PathBuf = data.join("postmaster.pid");
-    let status = fs::read_to_string(file).unwrap_or_default();
-    status.lines().nth(7).is_some_and(|line| line.trim() == "ready")
+/// What the server says of itself in its own file.
+fn status(data: &Path) -> String {
+    fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default()
+}
+
+/// Whether clients may come: it says so, and not what it said `before`.
+fn is_ready(data: &Path, before: &str) -> bool {
+    let status = status(data);
+    status != before && status.lines().nth(7).is_some_and(|line| line.trim() == "ready")
 }
 
 fn missing(error: private_stores::StoresError) -> FaultError {

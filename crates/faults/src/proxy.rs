@@ -1,7 +1,7 @@
 //! A proxy before a server, which breaks the network on order.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -159,6 +159,25 @@ impl Proxy {
         Ok(proxy)
     }
 
+    /// Before the PostgreSQL at `url`, which names the directory of its socket as `host`.
+    ///
+    /// # Errors
+    /// A URL that is none, or without a `host`; no port to be had.
+    pub async fn before_postgres(url: &str) -> Result<Self, FaultError> {
+        let not_plain = || FaultError::NotPlain(format!("what is at {url}"));
+        let mut own = Url::parse(url).map_err(|_| not_plain())?;
+        let host =
+            own.query_pairs().find(|(name, _)| name == "host").map(|(_, host)| host.into_owned());
+        let socket = Path::new(&host.ok_or_else(not_plain)?).join(".s.PGSQL.5432");
+        let mut proxy = Self::before_socket(socket).await?;
+        // Neither is refused for a URL with a host.
+        let _ = own.set_host(Some("127.0.0.1"));
+        let _ = own.set_port(Some(proxy.port));
+        own.set_query(Some("sslmode=disable"));
+        proxy.url = own.into();
+        Ok(proxy)
+    }
+
     /// Before any other server, at `host:port`.
     ///
     /// # Errors
@@ -194,7 +213,7 @@ impl Proxy {
         Ok(Self { url, port, state, _end: end.drop_guard() })
     }
 
-    /// For a client of the Redis behind it.
+    /// For a client of the Redis or the PostgreSQL behind it.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

@@ -3,8 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
+
+use crate::variables;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/tests/golden/interfaces.txt");
 
@@ -18,6 +21,22 @@ fn lines_of(section: &str) -> Vec<String> {
     let lines = text.lines().skip_while(|line| *line != head).skip(1);
     let lines = lines.take_while(|line| !line.starts_with("# ")).filter(|line| !line.is_empty());
     lines.map(str::to_owned).collect()
+}
+
+/// Asserts that this is the text of a file of the repository, or writes it there: with `GOLDEN=write` in the environment.
+#[track_caller]
+pub fn assert_file(file: &str, now: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+    if variables::text("GOLDEN").is_some_and(|what| what == "write") {
+        return fs::write(path, now).unwrap();
+    }
+    let before = fs::read_to_string(path).unwrap_or_default();
+    let differs = now.lines().zip(before.lines()).position(|(now, before)| now != before);
+    let line = differs.unwrap_or(now.lines().count().min(before.lines().count())) + 1;
+    assert!(
+        now == before,
+        "{file} is another from line {line} on. If that is meant, run this test with GOLDEN=write and commit the difference."
+    );
 }
 
 /// Asserts that these are the lines of the section.

@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, missing_debug_implementations)]
 
 pub mod closed_port;
+pub mod flood;
 pub mod golden;
+pub mod markdown;
 pub mod needs;
 pub mod processes;
 pub mod program;
@@ -14,4 +16,5 @@ pub mod servers;
 #[cfg(feature = "shop")]
 pub mod shop;
 pub mod still_clock;
+pub mod variables;
 pub mod wait;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use child_process::ChildProcess;
@@ -14,10 +14,15 @@ use faults::place_of_servers;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
-use tokio::process::{ChildStdin, Command};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
+
+use crate::program::Program;
+use crate::wait::must;
 
 /// Far longer than anything here takes: what is not there by then never will be.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = crate::wait::PATIENCE;
 
 /// A program of this workspace, which lies beside the tests.
 pub fn program(name: &str) -> PathBuf {
@@ -140,20 +145,49 @@ pub fn seckill(arguments: &[&str]) -> Command {
 pub struct Node {
     pub address: SocketAddr,
     child: ChildProcess,
+    /// What follows the line with its address.
+    output: Lines<BufReader<ChildStdout>>,
+    log: Arc<Mutex<String>>,
+    log_reader: JoinHandle<()>,
     /// Its end is the node's, too, so that no node outlives a test that was killed.
     _stdin: ChildStdin,
 }
 
 impl Node {
-    /// Runs `command`, a `serve`, and waits until it listens.
+    /// `seckill serve` in these surroundings, on a port of its own.
+    pub async fn serve(program: &Program, arguments: &[&str]) -> Self {
+        let mut command = program.command(&["serve", "--listen", "127.0.0.1:0"]);
+        Self::start(command.args(arguments).stderr(Stdio::piped())).await
+    }
+
+    /// Runs `command`, a `serve`, and waits until it listens. Its log is kept where it is a pipe.
     pub async fn start(command: &mut Command) -> Self {
         command.arg("--until-stdin-closes").stdin(Stdio::piped()).stdout(Stdio::piped());
         let command = std::mem::replace(command, Command::new(""));
         // One that is stopped does not notice that its input has ended.
         let mut child = ChildProcess::start(command, Signal::SIGKILL).unwrap();
-        let address = |line: &str| line.strip_prefix("listening on http://")?.parse().ok();
-        let address = child.ready(DEADLINE, address).await.expect("the node listens");
-        Self { address, _stdin: child.pipes().0.unwrap(), child }
+        let (stdin, stdout, stderr) = child.pipes();
+        let log = Arc::new(Mutex::new(String::new()));
+        let kept = Arc::clone(&log);
+        let log_reader = tokio::spawn(async move {
+            let Some(stderr) = stderr else { return };
+            let mut lines = BufReader::new(stderr).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                *kept.lock().unwrap() += &(line + "\n");
+            }
+        });
+        let mut output = BufReader::new(stdout.unwrap()).lines();
+        let listens = async {
+            loop {
+                let line = output.next_line().await.unwrap().expect("the node listens");
+                let address = line.strip_prefix("listening on http://");
+                if let Some(address) = address.and_then(|address| address.parse().ok()) {
+                    return address;
+                }
+            }
+        };
+        let address = must("the node listens", listens).await;
+        Self { address, child, output, log, log_reader, _stdin: stdin.unwrap() }
     }
 
     pub fn pid(&self) -> u32 {
@@ -164,7 +198,22 @@ impl Node {
         send(self.pid(), signal);
     }
 
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
     pub async fn ended(&mut self) -> ExitStatus {
-        tokio::time::timeout(DEADLINE, self.child.wait()).await.expect("the node ends").unwrap()
+        must("the node ends", self.child.wait()).await.unwrap()
+    }
+
+    /// Tells it to stop, and returns what it logged. On its output nothing followed its address.
+    pub async fn stop(mut self) -> String {
+        self.send(Signal::SIGTERM);
+        let status = self.ended().await;
+        (&mut self.log_reader).await.unwrap();
+        assert!(status.success(), "{status}: {}", self.log());
+        assert_eq!(self.output.next_line().await.unwrap(), None);
+        self.log()
     }
 }

@@ -5,6 +5,7 @@ use std::process::{Output, Stdio};
 
 use child_process::ChildProcess;
 use nix::sys::signal::Signal;
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -84,6 +85,12 @@ impl Program {
         let ran = self.run(arguments).await;
         assert_eq!(ran.status, 0, "{arguments:?}: {ran:?}");
         ran.stdout
+    }
+
+    /// The verdict of a `demo` with these arguments.
+    pub async fn demo(&self, arguments: &str) -> Value {
+        let line = format!("demo {arguments} --json -");
+        serde_json::from_str(&self.says(&line.split(' ').collect::<Vec<_>>()).await).unwrap()
     }
 }
 

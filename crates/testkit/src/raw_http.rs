@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use crate::wait::PATIENCE;
@@ -26,9 +26,31 @@ impl RawAnswer {
     }
 }
 
+pub const HEALTHZ: &str = "GET /healthz HTTP/1.1\r\nhost: s\r\n\r\n";
+
 impl Raw {
     pub async fn connect(address: SocketAddr) -> Self {
         Self(BufReader::new(TcpStream::connect(address).await.unwrap()))
+    }
+
+    /// From 127.0.0.`last`.
+    pub async fn connect_from(last: u8, address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, last], 0).into()).unwrap();
+        Self(BufReader::new(socket.connect(address).await.unwrap()))
+    }
+
+    /// A connection on which this was sent.
+    pub async fn sent(address: SocketAddr, bytes: impl AsRef<[u8]>) -> Self {
+        let mut raw = Self::connect(address).await;
+        raw.send(bytes).await;
+        raw
+    }
+
+    /// Sends a request, which must be answered.
+    pub async fn ask(&mut self, request: impl AsRef<[u8]>) -> RawAnswer {
+        self.send(request).await;
+        self.answer().await.expect("the connection was closed without an answer")
     }
 
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
 
-/// Files of an authority, of a server at 127.0.0.1 and localhost, and of a client.
+/// Files of an authority, of a server at 127.0.0.1, ::1 and localhost, and of a client.
 pub struct Certificates {
     directory: TempDir,
     /// For `redis-server`.
@@ -22,7 +22,7 @@ impl Certificates {
             params.distinguished_name.push(DnType::CommonName, name);
             params
         };
-        let mut authority = named("authority", &[]);
+        let mut authority = named(&format!("authority {}", uuid::Uuid::new_v4()), &[]);
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority =
             CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
@@ -31,7 +31,9 @@ impl Certificates {
         write("ca.pem", &authority.pem());
         for name in ["server", "client"] {
             let key = KeyPair::generate().unwrap();
-            let own = named(name, &["127.0.0.1", "localhost"]).signed_by(&key, &authority).unwrap();
+            let own = named(name, &["127.0.0.1", "::1", "localhost"])
+                .signed_by(&key, &authority)
+                .unwrap();
             write(&format!("{name}.pem"), &own.pem());
             write(&format!("{name}.key"), &key.serialize_pem());
         }

@@ -55,7 +55,7 @@ impl Cluster {
 
     /// For `store::Redis`.
     pub fn url(&self) -> String {
-        let addresses: Vec<String> = self.nodes.iter().map(Node::address).collect();
+        let addresses: Vec<String> = self.nodes.iter().map(|node| node.address()).collect();
         format!("redis+cluster://{}", addresses.join(","))
     }
 
@@ -109,21 +109,9 @@ impl Cluster {
 }
 
 async fn meet(node: &Node, other: &Node) {
-    let ports = [other.0.port().to_string(), other.0.bus_port().to_string()];
+    let ports = [other.port().to_string(), other.bus_port().to_string()];
     let words = ["CLUSTER", "MEET", "127.0.0.1", &ports[0], &ports[1]];
     node.command::<()>(&words).await;
-}
-
-#[tokio::test]
-async fn a_node_of_a_cluster_serves_its_own_slots_and_names_the_owner_of_others() {
-    let cluster = Cluster::start(3).await;
-    for key in ["a", "b", "c", "lock:{a}"] {
-        let owner = cluster.index_of(key).await;
-        cluster.node_of(key).await.command::<()>(&["SET", key, "1"]).await;
-        let moved = cluster.nodes[(owner + 1) % 3].try_command::<()>(&["SET", key, "2"]).await;
-        let Err(faults::FaultError::Redis(error)) = moved else { panic!("{moved:?}") };
-        assert_eq!(error.redirect_node().unwrap().0, cluster.nodes[owner].address(), "{error}");
-    }
 }
 
 /// Moves the slot of `name`; `meanwhile` runs when the source says that it is on its way.

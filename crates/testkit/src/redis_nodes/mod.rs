@@ -7,6 +7,8 @@ mod certificates;
 mod cluster;
 mod sentinels;
 
+use std::ops::Deref;
+
 use faults::{FaultError, RedisNode};
 use redis::FromRedisValue;
 
@@ -17,41 +19,36 @@ pub use sentinels::Sentinels;
 /// Arguments of a server that has on disk whatever it acknowledged.
 pub const DURABLE: [&str; 4] = RedisNode::DURABLE;
 
-/// One `redis-server`: a [`RedisNode`] that panics.
+/// One `redis-server`: a [`RedisNode`] whose failures end the test.
 pub struct Node(RedisNode);
+
+impl Deref for Node {
+    type Target = RedisNode;
+
+    fn deref(&self) -> &RedisNode {
+        &self.0
+    }
+}
 
 impl Node {
     pub async fn start(arguments: &[&str]) -> Self {
         Self(RedisNode::start(arguments).await.unwrap())
     }
 
-    pub fn address(&self) -> String {
-        self.0.address()
-    }
-
-    pub fn port(&self) -> u16 {
-        self.0.port()
-    }
-
     /// Where it speaks TLS, with [`Certificates::arguments`].
     pub fn tls_address(&self) -> String {
-        format!("127.0.0.1:{}", self.0.tls_port())
+        format!("127.0.0.1:{}", self.tls_port())
     }
 
-    pub fn tls_port(&self) -> u16 {
-        self.0.tls_port()
+    /// For a client that logs in as a user with these rules.
+    pub async fn url_of_user(&self, rules: &[&str]) -> String {
+        let user = ["ACL", "SETUSER", "u", "reset", "on", ">p"];
+        self.command::<()>(&[&user, rules].concat()).await;
+        self.url().replace("://", "://u:p@")
     }
 
     pub fn pid(&self) -> u32 {
-        self.0.process.pid().expect("the server runs")
-    }
-
-    pub fn url(&self) -> String {
-        self.0.url()
-    }
-
-    pub fn socket_url(&self) -> String {
-        self.0.socket_url()
+        self.process.pid().expect("the server runs")
     }
 
     pub async fn try_command<T: FromRedisValue>(&self, words: &[&str]) -> Result<T, FaultError> {
@@ -79,11 +76,11 @@ impl Node {
     }
 
     pub fn pause(&self) {
-        self.0.process.pause().unwrap();
+        self.process.pause().unwrap();
     }
 
     pub fn resume(&self) {
-        self.0.process.resume().unwrap();
+        self.process.resume().unwrap();
     }
 
     pub async fn restart(&mut self) {

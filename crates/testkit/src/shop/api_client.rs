@@ -1,14 +1,18 @@
 //! A client of the API under test. Every answer it gets is held against the API's own
 //! description: a status that is not documented, 500 above all, fails the test.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::Deref;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 
 use reqwest::RequestBuilder;
 use reqwest::header::HeaderMap;
 use seckill::http::openapi::ApiDoc;
-use serde_json::Value;
+use seckill::model::VoucherId;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::OnceCell;
 use utoipa::OpenApi;
 
 use crate::shop::world::World;
@@ -21,7 +25,11 @@ pub static DOCUMENT: LazyLock<Value> =
 pub struct Client {
     pub address: SocketAddr,
     http: reqwest::Client,
+    done: Mutex<BTreeSet<Operation>>,
 }
+
+/// A method, in lower case, and a path as the document has it.
+pub type Operation = (String, &'static str);
 
 /// A world and a client of its API.
 pub struct Api {
@@ -49,9 +57,50 @@ pub struct Answer {
 
 impl Api {
     pub async fn new() -> Self {
-        let world = World::new().await;
+        Self::of(World::new().await).await
+    }
+
+    /// With users 1 to `count`.
+    pub async fn with_users(count: u32) -> Self {
+        let api = Self::new().await;
+        if count > 0 {
+            api.world.users(count).await;
+        }
+        api
+    }
+
+    /// The same with a voucher on sale.
+    pub async fn with_sale(users: u32, stock: i32) -> (Self, VoucherId) {
+        let api = Self::with_users(users).await;
+        let voucher = api.world.voucher(stock).await.id;
+        (api, voucher)
+    }
+
+    /// The API of this world.
+    pub async fn of(world: World) -> Self {
         let address = world.serve().await;
         Self::at(world, address)
+    }
+
+    /// The same where a test says in `X-Forwarded-For` who asks.
+    pub async fn behind_proxy(world: World) -> Self {
+        let proxies = vec!["127.0.0.0/8".parse().unwrap()];
+        let address = world.serve_with(world.options(), proxies).await;
+        Self::at(world, address)
+    }
+
+    /// The API of a world without users and vouchers, for tests that write nothing. It has a runtime of its own, because
+    /// it outlives each of them.
+    pub async fn shared() -> Self {
+        static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+        static SHARED: OnceCell<(World, SocketAddr)> = OnceCell::const_new();
+        let serve = async {
+            let world = World::new().await;
+            let address = world.serve().await;
+            (world, address)
+        };
+        let shared = SHARED.get_or_init(|| async { RUNTIME.spawn(serve).await.unwrap() }).await;
+        Self::at(shared.0.clone(), shared.1)
     }
 
     /// The API that somebody else serves from this world.
@@ -60,7 +109,12 @@ impl Api {
     }
 
     pub async fn get_as(&self, user: i64, path: &str) -> Answer {
-        self.send(self.request("GET", path).bearer_auth(self.world.token(user))).await
+        self.call_as(user, "GET", path).await
+    }
+
+    /// A request of `user`.
+    pub async fn call_as(&self, user: i64, method: &str, path: &str) -> Answer {
+        self.call(method, path, &self.world.token(user)).await
     }
 
     /// A request to buy as `user`, not sent yet.
@@ -72,11 +126,39 @@ impl Api {
     pub async fn buy(&self, user: i64, voucher: impl std::fmt::Display) -> Answer {
         self.send(self.buying(user, voucher)).await
     }
+
+    /// The code that was sent last.
+    pub fn last_code(&self) -> String {
+        self.world.sms.0.lock().unwrap().last().unwrap().1.clone()
+    }
+
+    /// A code that was asked for.
+    pub async fn code_for(&self, phone: &str) -> String {
+        self.ask_code(phone).await.is(202);
+        self.last_code()
+    }
+
+    /// The session of a login.
+    pub async fn session_of(&self, phone: &str) -> Answer {
+        let session = self.try_code(phone, &self.code_for(phone).await).await;
+        session.is(201);
+        session
+    }
+
+    /// The token of a login.
+    pub async fn log_in(&self, phone: &str) -> String {
+        self.session_of(phone).await.text_of("token").to_owned()
+    }
+}
+
+/// Another code than this one.
+pub fn another_code(code: &str) -> String {
+    format!("{:06}", (code.parse::<u32>().unwrap() + 1) % 1_000_000)
 }
 
 impl Client {
     pub fn at(address: SocketAddr) -> Self {
-        Self { address, http: reqwest::Client::new() }
+        Self { address, http: reqwest::Client::new(), done: Mutex::default() }
     }
 
     pub fn request(&self, method: &str, path: &str) -> RequestBuilder {
@@ -94,11 +176,19 @@ impl Client {
         let is_stream = headers.get("content-type").is_some_and(|it| it == "text/event-stream");
         let text = if is_stream { String::new() } else { response.text().await.unwrap() };
         let body = serde_json::from_str(&text).unwrap_or_default();
-        if let Some(operation) = operation(&method, &path) {
-            let documented = operation["responses"].get(status.to_string()).is_some();
+        if let Some((operation, description)) = operation(&method, &path) {
+            let documented = description["responses"].get(status.to_string()).is_some();
             assert!(documented, "{method} {path}: {status} is not documented: {text}");
+            if status < 300 {
+                self.done.lock().unwrap().insert(operation);
+            }
         }
         Answer { status, headers, text, body }
+    }
+
+    /// The operations that were asked for something that they did.
+    pub fn done(&self) -> BTreeSet<Operation> {
+        self.done.lock().unwrap().clone()
     }
 
     pub async fn get(&self, path: &str) -> Answer {
@@ -108,9 +198,34 @@ impl Client {
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
         self.send(self.request("POST", path).json(body)).await
     }
+
+    /// A request with a token.
+    pub async fn call(&self, method: &str, path: &str, token: &str) -> Answer {
+        self.send(self.request(method, path).bearer_auth(token)).await
+    }
+
+    /// The same with a body.
+    pub async fn call_with(&self, method: &str, path: &str, token: &str, body: &Value) -> Answer {
+        self.send(self.request(method, path).bearer_auth(token).json(body)).await
+    }
+
+    pub async fn ask_code(&self, phone: &str) -> Answer {
+        self.post("/api/login-codes", &json!({ "phone": phone })).await
+    }
+
+    pub async fn try_code(&self, phone: &str, code: &str) -> Answer {
+        self.post("/api/sessions", &json!({ "phone": phone, "code": code })).await
+    }
 }
 
 impl Answer {
+    /// The address of the next part of a list; `None`: this is the last.
+    pub fn next_page(&self) -> Option<String> {
+        let (address, relation) = self.header("link")?.split_once(';').unwrap();
+        assert_eq!(relation.trim(), "rel=\"next\"");
+        Some(address.trim_start_matches('<').trim_end_matches('>').to_owned())
+    }
+
     /// Asserts that this is a well-formed problem with this status and code.
     #[track_caller]
     pub fn problem(&self, status: u16, code: &str) -> &Self {
@@ -154,7 +269,7 @@ impl Answer {
 
 /// What the document says of this method at this path, if it says anything. Of two routes
 /// that fit, the one without a parameter is the one that is meant.
-pub fn operation(method: &str, path: &str) -> Option<&'static Value> {
+fn operation(method: &str, path: &str) -> Option<(Operation, &'static Value)> {
     let fits = |template: &str| {
         let (mut ours, mut theirs) = (template.split('/'), path.split('/'));
         loop {
@@ -166,7 +281,9 @@ pub fn operation(method: &str, path: &str) -> Option<&'static Value> {
         }
     };
     let paths = DOCUMENT["paths"].as_object().unwrap();
-    let found =
-        paths.get(path).or_else(|| paths.iter().find(|(path, _)| fits(path)).map(|it| it.1));
-    found?.get(method.to_ascii_lowercase())
+    let (path, of_path) =
+        paths.get_key_value(path).or_else(|| paths.iter().find(|(path, _)| fits(path)))?;
+    let method = method.to_ascii_lowercase();
+    let description = of_path.get(&method)?;
+    Some(((method, path.as_str()), description))
 }

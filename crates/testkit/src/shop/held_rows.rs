@@ -3,6 +3,7 @@
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
 
 use super::world::World;
+use crate::flood::flood;
 use crate::wait::eventually;
 
 /// See [`World::wait_long_for_rows`].
@@ -26,37 +27,37 @@ pub async fn end_those_who_wait(pool: &PgPool) {
     end.execute(pool).await.unwrap();
 }
 
+/// From now on the functions whose settings contain `which` have this `lock_timeout`.
+pub async fn set_lock_timeouts(pool: &PgPool, which: &str, timeout: &str) {
+    let settings = format!(
+        "do $$
+        declare it regprocedure;
+        begin
+            for it in select oid from pg_proc
+                      where pronamespace = 'public'::regnamespace and proconfig::text like '%{which}%'
+            loop
+                execute format('alter function %s set lock_timeout = ''{timeout}''', it);
+            end loop;
+        end $$"
+    );
+    sqlx::raw_sql(AssertSqlSafe(settings)).execute(pool).await.unwrap();
+}
+
+/// From now on a step that has locked a sale waits for so long.
+pub async fn set_wait_behind_sales(pool: &PgPool, timeout: &str) {
+    let function = format!(
+        "do $$ begin
+            execute replace(pg_get_functiondef('lock_sale'::regproc), '50ms', '{timeout}');
+        end $$"
+    );
+    sqlx::raw_sql(AssertSqlSafe(function)).execute(pool).await.unwrap();
+}
+
 impl World {
     /// From now on an order waits for its voucher's row for as long as its buyers wait, and not for
     /// less: on a busy machine a test may hold the row for longer than it means to.
     pub async fn wait_long_for_rows(&self) {
         sqlx::raw_sql(WAIT_LONG_FOR_ROWS).execute(self.database.pool()).await.unwrap();
-    }
-
-    /// From now on the functions whose settings contain `which` have this `lock_timeout`.
-    pub async fn set_lock_timeouts(&self, which: &str, timeout: &str) {
-        let settings = format!(
-            "do $$
-            declare it regprocedure;
-            begin
-                for it in select oid from pg_proc
-                          where pronamespace = 'public'::regnamespace and proconfig::text like '%{which}%'
-                loop
-                    execute format('alter function %s set lock_timeout = ''{timeout}''', it);
-                end loop;
-            end $$"
-        );
-        sqlx::raw_sql(AssertSqlSafe(settings)).execute(self.database.pool()).await.unwrap();
-    }
-
-    /// From now on a step that has locked a sale waits for so long.
-    pub async fn set_wait_behind_sales(&self, timeout: &str) {
-        let function = format!(
-            "do $$ begin
-                execute replace(pg_get_functiondef('lock_sale'::regproc), '50ms', '{timeout}');
-            end $$"
-        );
-        sqlx::raw_sql(AssertSqlSafe(function)).execute(self.database.pool()).await.unwrap();
     }
 
     /// Locks the vouchers' rows: their orders wait in the database until the connection is closed.
@@ -80,12 +81,7 @@ impl World {
 
     /// `first` is done and not committed until `second` waits for it; then what `second` came to.
     pub async fn behind<T>(&self, first: &str, second: impl Future<Output = T>) -> T {
-        let mut holder = self.begin(first).await;
-        let commit = async {
-            self.until_one_waits().await;
-            sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
-        };
-        tokio::join!(second, commit).0
+        committed_behind(self, 1, first, second).await
     }
 
     /// `statement` holds a row until `first` waits for it, and then `second`; what both came to. Those who wait for a row get it
@@ -101,11 +97,40 @@ impl World {
             second.await
         };
         let both = async { tokio::join!(first, second) };
-        let mut holder = self.begin(statement).await;
-        let commit = async {
-            eventually("both wait", async || waiting(self.database.pool()).await == 2).await;
-            sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
-        };
-        tokio::join!(both, commit).0
+        committed_behind(self, 2, statement, both).await
     }
+}
+
+/// `held` is done and not committed until so many statements wait for it; then what `work` came to.
+async fn committed_behind<T>(
+    world: &World,
+    count: i64,
+    held: &str,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut holder = world.begin(held).await;
+    let commit = async {
+        let so_many = async || waiting(world.database.pool()).await >= count;
+        eventually("as many statements wait", so_many).await;
+        sqlx::raw_sql("commit").execute(&mut holder).await.unwrap();
+    };
+    tokio::join!(work, commit).0
+}
+
+/// Others go on while a flood waits for what `held` locks. They begin when the first one waits.
+pub async fn flood_behind(
+    world: &World,
+    held: &str,
+    at_once: usize,
+    ask: impl AsyncFn(usize),
+    others: impl Future<Output = ()>,
+) {
+    let mut holder = world.begin(held).await;
+    let others = async {
+        world.until_one_waits().await;
+        others.await;
+    };
+    flood(at_once, ask, others).await;
+    // Closed, it would let go a moment later.
+    sqlx::raw_sql("rollback").execute(&mut holder).await.unwrap();
 }

@@ -95,13 +95,8 @@ impl PrivateServer {
         let arguments = &[arguments, always].concat();
         let node = Node::start(&mut play(place.path(), arguments, variables)).await;
         let api = Client::at(node.address);
-        let server = Self { node, api, place, always, admin_token: OnceCell::new() };
-        server.until_ready().await;
-        server
-    }
-
-    async fn until_ready(&self) {
-        until_ready(self.node.address).await;
+        until_ready(node.address).await;
+        Self { node, api, place, always, admin_token: OnceCell::new() }
     }
 
     /// Ends it and starts it again, at the same address and with the same data.
@@ -116,12 +111,12 @@ impl PrivateServer {
         let address = self.node.address.to_string();
         let arguments = [&["--listen", &address], self.always].concat();
         self.node = Node::start(&mut play(self.place.path(), &arguments, &[])).await;
-        self.until_ready().await;
+        until_ready(self.node.address).await;
     }
 
     /// Logs in with a code from the log.
     pub async fn login(&self, phone: &str) -> String {
-        self.api.post("/api/login-codes", &json!({ "phone": phone })).await.is(202);
+        self.api.ask_code(phone).await.is(202);
         let mut code = String::new();
         eventually("the code is in the log", async || {
             let log = fs::read_to_string(self.place.path().join("log")).unwrap();
@@ -131,8 +126,7 @@ impl PrivateServer {
             !code.is_empty()
         })
         .await;
-        let body = json!({ "phone": phone, "code": code });
-        self.api.post("/api/sessions", &body).await.is(201).text_of("token").to_owned()
+        self.api.try_code(phone, &code).await.is(201).text_of("token").to_owned()
     }
 
     /// The token of the administrator whom nobody configured.
@@ -147,9 +141,10 @@ impl PrivateServer {
         token: &str,
         body: Option<&Value>,
     ) -> Answer {
-        let request = self.api.request(method, path).bearer_auth(token);
-        let request = if let Some(body) = body { request.json(body) } else { request };
-        self.api.send(request).await
+        match body {
+            Some(body) => self.api.call_with(method, path, token, body).await,
+            None => self.api.call(method, path, token).await,
+        }
     }
 
     /// The same until the answer is another than "unavailable": of a server in the middle of a crowd, on a

@@ -14,7 +14,6 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::browser::chromium;
 use crate::wait::{PATIENCE, must};
 
 /// Chromium ends when its pipe does, and its profile goes with it. The shell outlives a SIGTERM to the group.
@@ -24,6 +23,11 @@ const RUN: &str = r#"
     "$chromium" --user-data-dir="$profile" "$@" 3<&0 4>&1 </dev/null >/dev/null
     rm -rf "$profile"
 "#;
+
+/// A name for this machine that is no loopback name. No page reaches anybody else.
+pub const NAMED: &str = "seckill.test";
+const NAMES: &str =
+    "MAP seckill.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost";
 
 /// A file has no end to wait for.
 const ASK_EVERY: Duration = Duration::from_millis(5);
@@ -72,6 +76,7 @@ impl SharedBrowser {
             "--disable-background-networking",
             "--disable-component-update",
             "--no-first-run",
+            &format!("--host-resolver-rules={NAMES}"),
             // Each page is somebody's, who looks at it.
             "--disable-backgrounding-occluded-windows",
             "--disable-renderer-backgrounding",
@@ -116,6 +121,15 @@ impl SharedBrowser {
     pub(super) fn events(&self, session: &str) -> Vec<Value> {
         self.heard.lock().unwrap().events.remove(session).unwrap_or_default()
     }
+}
+
+/// What Chromium is called here.
+fn chromium() -> &'static str {
+    let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs).expect(
+        "this test needs Chromium on the PATH (chromium, chromium-browser or google-chrome): \
+         run scripts/setup.sh browser",
+    )
 }
 
 /// What the browser will answer.

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use seckill::http::sms::SmsGateway;
+use seckill::http::sms::{SmsGateway, WebhookSms};
+use seckill::model::ManualClock;
 
 /// A login code instead of a text message: kept for the test to read.
 #[derive(Debug, Clone, Default)]
@@ -25,4 +26,22 @@ pub enum Gateway {
     /// A webhook at this URL, signed with the world's secret.
     Webhook(String),
     Nothing,
+}
+
+impl Gateway {
+    pub(super) fn opened(
+        &self,
+        kept: &KeptSms,
+        secret: &[u8],
+        clock: &Arc<ManualClock>,
+    ) -> Option<Box<dyn SmsGateway>> {
+        match self {
+            Self::Kept => Some(Box::new(kept.clone())),
+            Self::Webhook(url) => {
+                let webhook = WebhookSms::new(url.parse().unwrap(), secret, clock.clone());
+                Some(Box::new(webhook.unwrap()))
+            }
+            Self::Nothing => None,
+        }
+    }
 }

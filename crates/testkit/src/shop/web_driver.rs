@@ -9,10 +9,13 @@ use std::sync::Mutex;
 
 use axum::http::Method;
 use fantoccini::elements::Element;
+use fantoccini::error::{CmdError, ErrorStatus, WebDriver};
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder, Locator};
 use serde_json::{Value, json};
 
+use super::page_scripts::{FORGET_WHAT_IS_NEW, HOLD_TIMER, can_be_clicked, found, seen};
+pub use super::shared_browser::NAMED;
 use super::shared_browser::SharedBrowser;
 use crate::wait::{comes_true, must};
 
@@ -24,45 +27,6 @@ pub const DESKTOP: (u32, u32) = (1280, 900);
 /// Keys, for [`Browser::press`].
 pub const TAB: &str = "\u{e004}";
 pub const ENTER: &str = "\u{e007}";
-
-/// See [`Browser::hold_timer`].
-const HOLD_TIMER: &str = r#"
-    window.heldTimers ??= {};
-    for (const kind of ["Timeout", "Interval"]) {
-        const [set, clear] = [window[`set${kind}`], window[`clear${kind}`]];
-        window[`set${kind}`] = (run, ms, ...more) => {
-            if (ms !== HELD_MS) return set(run, ms, ...more);
-            window.heldTimers[ms] = () => {
-                if (kind === "Timeout") delete window.heldTimers[ms];
-                run(...more);
-            };
-            return -ms;
-        };
-        window[`clear${kind}`] = (id) => (id === -HELD_MS ? delete window.heldTimers[HELD_MS] : clear(id));
-    }
-"#;
-
-/// See [`Browser::forget_what_is_new`]. What a test asks for is kept, and what the driver needs (`Object.hasOwn`).
-const FORGET_WHAT_IS_NEW: &str = "
-    window.checkVisibility = Element.prototype.checkVisibility;
-    for (const [of, ...names] of [
-        [window, 'structuredClone', 'Iterator'],
-        [AbortSignal, 'timeout', 'any'],
-        [Array, 'fromAsync'],
-        [Array.prototype, 'at', 'findLast', 'findLastIndex', 'toReversed', 'toSorted', 'toSpliced', 'with'],
-        [Element.prototype, 'checkVisibility'],
-        [HTMLElement.prototype, 'hidePopover', 'showPopover', 'togglePopover'],
-        [HTMLFormElement.prototype, 'requestSubmit'],
-        [Map, 'groupBy'],
-        [Object, 'groupBy'],
-        [Object.getPrototypeOf(Object.getPrototypeOf([].values())), 'map', 'filter', 'some', 'every', 'find', 'toArray'],
-        [Promise, 'withResolvers', 'try'],
-        [String.prototype, 'at', 'isWellFormed'],
-    ]) for (const name of names) delete of[name];
-";
-
-/// Whether an element can be seen.
-const SEEN: &str = "(window.checkVisibility ?? Element.prototype.checkVisibility).call";
 
 /// A person's browser, with one page. What was theirs is closed when this is dropped.
 pub struct Browser {
@@ -137,17 +101,6 @@ impl Browser {
         self.shared.ask(None, "Browser.setDownloadBehavior", saving).await;
     }
 
-    /// The user's browser context.
-    pub fn context(&self) -> &str {
-        &self.context
-    }
-
-    /// The browser contexts of all who are at a browser of this process.
-    pub async fn contexts() -> Value {
-        let contexts = SharedBrowser::get().await.ask(None, "Target.getBrowserContexts", json!({}));
-        contexts.await["browserContextIds"].take()
-    }
-
     /// The page has this size from now on.
     pub async fn resize(&self, (width, height): (u32, u32)) {
         let size =
@@ -165,18 +118,33 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", media).await;
     }
 
+    /// On pages opened from now on this script runs before any of theirs.
+    pub async fn run_first(&self, script: &str) {
+        let script = json!({ "source": script });
+        self.devtools("Page.addScriptToEvaluateOnNewDocument", script).await;
+    }
+
     /// On pages opened from now on a timer of so many milliseconds runs only by [`Browser::run_timer`].
     pub async fn hold_timer(&self, ms: u32) {
-        let source = HOLD_TIMER.replace("HELD_MS", &ms.to_string());
-        let script = json!({ "source": source });
-        self.devtools("Page.addScriptToEvaluateOnNewDocument", script).await;
+        self.run_first(&HOLD_TIMER.replace("HELD_MS", &ms.to_string())).await;
     }
 
     /// On pages opened from now on the browser is as old as the oldest one that is supported, as far as its functions go
     /// that scripts like to call.
     pub async fn forget_what_is_new(&self) {
-        let script = json!({ "source": FORGET_WHAT_IS_NEW });
-        self.devtools("Page.addScriptToEvaluateOnNewDocument", script).await;
+        self.run_first(FORGET_WHAT_IS_NEW).await;
+    }
+
+    /// From now on this script runs before the page fetches `path` with `options`. What it returns is the answer, and what
+    /// it throws is why there is none; otherwise `fetch` is what the browser has.
+    pub async fn on_fetch(&self, script: &str) {
+        let patched = format!(
+            "(window.fetch = (fetch => async (path, options) => {{
+                {script}
+                return fetch(path, options);
+            }})(window.fetch), true)"
+        );
+        self.value(&patched).await;
     }
 
     /// Runs a timer that is held, once the page has started it.
@@ -209,29 +177,43 @@ impl Browser {
 
     /// Waits until a JavaScript expression is true on the page.
     pub async fn until(&self, expression: &str) {
+        self.must_come(expression, async || self.holds(expression).await).await;
+    }
+
+    async fn holds(&self, expression: &str) -> bool {
         let script = format!("return Boolean({expression})");
-        let holds = async || {
-            self.client.execute(&script, Vec::new()).await.is_ok_and(|holds| holds == json!(true))
-        };
-        if !comes_true(holds).await {
+        self.client.execute(&script, Vec::new()).await.is_ok_and(|holds| holds == json!(true))
+    }
+
+    /// Asks again and again. A test that waits in vain says what the page shows.
+    async fn must_come(&self, what: &str, has_come: impl AsyncFnMut() -> bool) {
+        if !comes_true(has_come).await {
             let page = self.value("`${location}:\\n${document.body.innerText}`").await;
             let answers = self.shared.events(&self.session);
             let refused: Vec<_> = answers.iter().filter_map(refusal).collect();
-            panic!("waited in vain until {expression}; refused: {refused:?}; the page: {page:#}");
+            panic!("waited in vain until {what}; refused: {refused:?}; the page: {page:#}");
         }
     }
 
     /// Waits until the element that `selector` finds reads `text`, among other things.
     pub async fn until_text(&self, selector: &str, text: &str) {
-        let (selector, text) = (json!(selector), json!(text));
-        let reads = format!("document.querySelector({selector})?.innerText.includes({text})");
-        self.until(&reads).await;
+        self.until(&format!("{}?.innerText.includes({})", found(selector), json!(text))).await;
     }
 
     /// Waits until there is an element that can be seen.
     pub async fn until_shown(&self, selector: &str) {
-        let found = format!("document.querySelector({})", json!(selector));
-        self.until(&format!("{found} && {SEEN}({found})")).await;
+        self.until(&seen(selector)).await;
+    }
+
+    /// Whether there is an element that can be seen.
+    pub async fn shows(&self, selector: &str) -> bool {
+        self.value(&format!("Boolean({})", seen(selector))).await == json!(true)
+    }
+
+    /// How many elements `selector` finds.
+    pub async fn count(&self, selector: &str) -> u64 {
+        let count = format!("document.querySelectorAll({}).length", json!(selector));
+        self.value(&count).await.as_u64().unwrap()
     }
 
     /// What the element that `selector` finds reads.
@@ -241,18 +223,36 @@ impl Browser {
 
     /// Waits for the element that `selector` finds.
     pub async fn find(&self, selector: &str) -> Element {
-        self.until(&format!("document.querySelector({})", json!(selector))).await;
+        self.until(&found(selector)).await;
         self.client.find(Locator::Css(selector)).await.unwrap()
     }
 
-    /// Clicks the element that `selector` finds, once it can be seen and is not disabled.
+    /// Clicks the element that `selector` finds, once it can be seen, is not disabled and stays where it is. What moves from
+    /// under the pointer, or is replaced, is clicked where it is then.
     pub async fn click(&self, selector: &str) {
-        let ready = format!(
-            "(element => element && {SEEN}(element) && !element.disabled)(document.querySelector({}))",
-            json!(selector)
-        );
-        self.until(&ready).await;
-        self.find(selector).await.click().await.unwrap();
+        let ready = can_be_clicked(selector);
+        let click = async || self.client.find(Locator::Css(selector)).await?.click().await;
+        let clicked = async || self.holds(&ready).await && is_done(selector, click().await);
+        self.must_come(&format!("{selector} is clicked"), clicked).await;
+    }
+
+    /// Presses a button twice, before anything can come of the first press.
+    pub async fn press_twice(&self, selector: &str) {
+        let press = "(button => (button.click(), button.click(), true))";
+        self.value(&format!("{press}({})", found(selector))).await;
+    }
+
+    /// Puts `value` into a field, and no key is pressed: a browser writes times in the order of its own language.
+    pub async fn set(&self, selector: &str, value: &str) {
+        self.value(&format!("{}.value = {}", found(selector), json!(value))).await;
+    }
+
+    /// Chooses from a list.
+    pub async fn choose(&self, selector: &str, value: &str) {
+        self.find(&format!("{selector} [value='{value}']")).await;
+        self.set(selector, value).await;
+        let change = "dispatchEvent(new Event('change'))";
+        self.value(&format!("{}.{change}", found(selector))).await;
     }
 
     /// Types into a field, in place of what it holds.
@@ -263,9 +263,10 @@ impl Browser {
         field.send_keys(text).await.unwrap();
     }
 
-    /// Presses keys, wherever the focus is.
+    /// Presses keys, wherever the focus is. Where it is on a button that was just disabled, it is about to leave it.
     pub async fn press(&self, keys: &str) {
-        self.client.active_element().await.unwrap().send_keys(keys).await.unwrap();
+        let press = async || self.client.active_element().await?.send_keys(keys).await;
+        self.must_come("keys are pressed", async || is_done(keys, press().await)).await;
     }
 
     /// The page as a PNG image.
@@ -313,6 +314,22 @@ impl Drop for Browser {
     fn drop(&mut self) {
         let context = json!({ "browserContextId": self.context });
         drop(self.shared.send(None, "Target.disposeBrowserContext", &context));
+    }
+}
+
+/// Whether the browser did it. It does nothing where the element is covered, gone, or not there yet.
+fn is_done(what: &str, done: Result<(), CmdError>) -> bool {
+    use ErrorStatus::{
+        ElementClickIntercepted, ElementNotInteractable, NoSuchElement, StaleElementReference,
+    };
+    match done {
+        Ok(()) => true,
+        Err(CmdError::Standard(WebDriver {
+            error:
+                ElementClickIntercepted | ElementNotInteractable | NoSuchElement | StaleElementReference,
+            ..
+        })) => false,
+        Err(error) => panic!("{what}: {error}"),
     }
 }
 

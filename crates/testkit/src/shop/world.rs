@@ -9,12 +9,10 @@ use axum::Router;
 use axum::http::HeaderValue;
 use chrono::{DateTime, TimeDelta, Utc};
 use ipnet::IpNet;
-use redisson_lock::{LockClient, LockOptions};
 use seckill::http::event_hub::StreamLimits;
 use seckill::http::health::Health;
 use seckill::http::revocations::Revocations;
-use seckill::http::server::{self, ServerLimits};
-use seckill::http::sms::{SmsGateway, WebhookSms};
+use seckill::http::server::ServerLimits;
 use seckill::http::tokens::Tokens;
 use seckill::http::webhook::SigningKey;
 use seckill::http::{self, App, AppParts};
@@ -24,65 +22,19 @@ use seckill::model::{
 use seckill::orders::{Orders, PaymentGateway};
 use seckill::pages::sandbox::SandboxGateway;
 use seckill::pages::{self, Site};
+use seckill::purchase::audit::{self, VoucherAudit};
 use seckill::purchase::{Purchases, PurchasesOptions, Strategy};
 use seckill::store::vouchers::{self, NewVoucher};
 use seckill::store::{Database, Keys, LoginLimits, OrderIds, Redis, StoreError, users};
-use tokio::sync::OnceCell;
 
+use super::served::Served;
 pub use super::sms::{Gateway, KeptSms};
-use crate::servers;
+use super::template;
+pub use super::template::{run_sql, with_database};
 use crate::wait::eventually;
-use sqlx::{Connection, Executor, PgConnection};
 
 /// Its user may put vouchers on sale.
 pub const ADMIN_PHONE: &str = "13900000001";
-
-const TEMPLATE: &str = "seckill_template";
-
-/// In a test's database sales go by the time that the test sets.
-const TEST_TIME: &str = "create table test_time (now timestamptz not null);
-    insert into test_time values ('2026-11-11T00:00:00Z');
-    create or replace function sale_time() returns timestamptz
-    language sql volatile as 'select now from test_time';
-    alter table orders alter column created_at set default sale_time()";
-
-/// A function of the database that tests/mutants/run.py has changed.
-#[expect(clippy::disallowed_methods, reason = "there is no other way to tell a test of it")]
-fn mutant() -> Option<String> {
-    let file = std::env::var("TEST_FUNCTIONS").ok()?;
-    Some(std::fs::read_to_string(file).unwrap())
-}
-
-/// Migrates the template that every world's database is a clone of. Once for the run.
-async fn template() -> (String, String) {
-    static MIGRATED: OnceCell<()> = OnceCell::const_new();
-    let (url, redis_url) = servers::urls().await;
-    let migrated = MIGRATED.get_or_init(async || {
-        run_sql(&url, &format!("create database {TEMPLATE}")).await;
-        let template = Database::new(&with_database(&url, TEMPLATE)).unwrap();
-        template.migrate().await.unwrap();
-        sqlx::raw_sql(TEST_TIME).execute(template.pool()).await.unwrap();
-        if let Some(mutant) = mutant() {
-            let mutant = sqlx::raw_sql(sqlx::AssertSqlSafe(mutant)).execute(template.pool());
-            mutant.await.expect("the mutant is SQL");
-        }
-        template.close().await;
-    });
-    migrated.await;
-    (url, redis_url)
-}
-
-pub async fn run_sql(url: &str, statement: &str) {
-    let mut connection = PgConnection::connect(url).await.unwrap();
-    connection.execute(sqlx::AssertSqlSafe(statement)).await.unwrap();
-    connection.close().await.unwrap();
-}
-
-pub fn with_database(url: &str, name: &str) -> String {
-    let mut url = url::Url::parse(url).unwrap();
-    url.set_path(name);
-    url.into()
-}
 
 /// One test's own world. Its clock begins at 2026-11-11T00:00:00Z and stands still.
 #[derive(Clone)]
@@ -142,10 +94,7 @@ async fn made<T>(what: &str, make: impl AsyncFn() -> Result<T, StoreError>) -> T
 
 impl World {
     pub async fn new() -> Self {
-        let (postgres, redis_url) = template().await;
-        let name = format!("t_{}", uuid::Uuid::new_v4().simple());
-        run_sql(&postgres, &format!("create database {name} template {TEMPLATE}")).await;
-        let database_url = with_database(&postgres, &name);
+        let (name, database_url, redis_url) = template::cloned().await;
         Self {
             database: Database::new(&database_url).unwrap(),
             redis: Redis::new(&redis_url).unwrap(),
@@ -187,14 +136,11 @@ impl World {
         sqlx::raw_sql(passing).execute(self.database.pool()).await.unwrap();
     }
 
-    pub fn tokens(&self) -> Tokens {
-        Tokens::new(self.secret.as_bytes(), self.clock.clone())
-    }
-
     /// A token of `user`, good for an hour.
     pub fn token(&self, user: i64) -> String {
+        let tokens = Tokens::new(self.secret.as_bytes(), self.clock.clone());
         let now = self.clock.now();
-        self.tokens().mint(self::user(user), now, now + TimeDelta::hours(1)).unwrap()
+        tokens.mint(self::user(user), now, now + TimeDelta::hours(1)).unwrap()
     }
 
     /// The same of a user who has the administrator's phone from now on.
@@ -220,24 +166,24 @@ impl World {
 
     /// A voucher on sale since an hour ago, for a day.
     pub async fn voucher(&self, stock: i32) -> Voucher {
-        let begin_time = self.clock.now() - TimeDelta::hours(1);
-        self.voucher_between(stock, begin_time, begin_time + TimeDelta::days(1)).await
+        self.new_voucher(&self.free(stock)).await
     }
 
     /// The same for 80.00, to be paid within 15 minutes.
     pub async fn priced_voucher(&self, stock: i32) -> Voucher {
-        let begin_time = self.clock.now() - TimeDelta::hours(1);
-        let end_time = begin_time + TimeDelta::days(1);
-        let free = NewVoucher::free("100 for 80", stock, begin_time, end_time);
-        self.new_voucher(&NewVoucher { price: PRICE, value: Some(10_000), ..free }).await
+        let priced = NewVoucher { price: PRICE, value: Some(10_000), ..self.free(stock) };
+        self.new_voucher(&priced).await
     }
 
     /// The same, with a line for what comes back.
     pub async fn voucher_with_line(&self, stock: i32) -> Voucher {
+        let with_line = NewVoucher { price: PRICE, has_line: true, ..self.free(stock) };
+        self.new_voucher(&with_line).await
+    }
+
+    fn free(&self, stock: i32) -> NewVoucher {
         let begin_time = self.clock.now() - TimeDelta::hours(1);
-        let free =
-            NewVoucher::free("100 for 80", stock, begin_time, begin_time + TimeDelta::days(1));
-        self.new_voucher(&NewVoucher { price: PRICE, has_line: true, ..free }).await
+        NewVoucher::free("100 for 80", stock, begin_time, begin_time + TimeDelta::days(1))
     }
 
     pub async fn voucher_between(
@@ -260,8 +206,9 @@ impl World {
         OrderIds::new(self.redis.clone(), self.keys.clone(), self.clock.clone(), last)
     }
 
-    pub fn locks(&self, options: LockOptions) -> LockClient {
-        LockClient::new(self.redis.clone(), options)
+    /// Sells as this world's shops sell.
+    pub async fn shop(&self) -> Arc<Purchases> {
+        self.purchases(self.options()).await
     }
 
     pub async fn purchases(&self, options: PurchasesOptions) -> Arc<Purchases> {
@@ -294,20 +241,25 @@ impl World {
 
     /// The same with these options.
     pub async fn app_with(&self, options: PurchasesOptions, trusted_proxies: Vec<IpNet>) -> App {
+        // First, as `serve` does: what counts looks its counters up when it is made.
+        seckill::telemetry::start_metrics();
         let purchases = self.purchases(options).await;
+        let (database, redis) = (self.database.clone(), self.redis.clone());
+        let health = Health::start(database.clone(), redis.clone(), self.keys.clone()).await;
+        let revocations = Revocations::start(database.clone(), purchases.clock().clone()).await;
         App::new(AppParts {
             orders: self.orders(&purchases),
             payment_key: Some(self.payment_key()),
             has_sandbox: true,
-            database: self.database.clone(),
-            redis: self.redis.clone(),
+            database,
+            redis,
             keys: self.keys.clone(),
             clock: self.clock.clone(),
             tokens: Tokens::new(self.secret.as_bytes(), purchases.clock().clone()),
-            revocations: self.revocations(&purchases).await,
+            revocations: revocations.unwrap(),
             purchases,
-            health: self.health().await,
-            sms: self.gateway(),
+            health,
+            sms: self.gateway.opened(&self.sms, self.secret.as_bytes(), &self.clock),
             login_limits: self.login_limits,
             address_rate: self.address_rate,
             admin_phones: self.admin_phones.clone(),
@@ -324,29 +276,9 @@ impl World {
         Orders::new(self.database.clone(), Arc::clone(purchases), gateway)
     }
 
-    async fn revocations(&self, purchases: &Purchases) -> Revocations {
-        Revocations::start(self.database.clone(), purchases.clock().clone()).await.unwrap()
-    }
-
-    /// What this world's servers reach.
-    pub async fn health(&self) -> Health {
-        Health::start(self.database.clone(), self.redis.clone(), self.keys.clone()).await
-    }
-
     /// What the payment gateway signs with.
     pub fn payment_key(&self) -> SigningKey {
         SigningKey::new(self.secret.as_bytes())
-    }
-
-    fn gateway(&self) -> Option<Box<dyn SmsGateway>> {
-        match &self.gateway {
-            Gateway::Kept => Some(Box::new(self.sms.clone())),
-            Gateway::Webhook(url) => {
-                let (url, secret) = (url.parse().unwrap(), self.secret.as_bytes());
-                Some(Box::new(WebhookSms::new(url, secret, self.clock.clone()).unwrap()))
-            }
-            Gateway::Nothing => None,
-        }
     }
 
     /// An API on a port of its own, in this process.
@@ -355,53 +287,22 @@ impl World {
     }
 
     /// The same with these options.
-    pub async fn serve_with(
-        &self,
-        options: PurchasesOptions,
-        trusted_proxies: Vec<IpNet>,
-    ) -> SocketAddr {
-        self.serve_beside(Router::new(), options, trusted_proxies).await
-    }
-
-    /// The same with more routes.
-    pub async fn serve_beside(
-        &self,
-        more: Router,
-        options: PurchasesOptions,
-        trusted_proxies: Vec<IpNet>,
-    ) -> SocketAddr {
-        self.serve_site(Arc::new(Site::default()), more, options, trusted_proxies).await
-    }
-
-    /// The same with these pages.
-    pub async fn serve_site(
-        &self,
-        site: Arc<Site>,
-        more: Router,
-        options: PurchasesOptions,
-        trusted_proxies: Vec<IpNet>,
-    ) -> SocketAddr {
-        // First, as `serve` does: what counts looks its counters up when it is made.
-        seckill::telemetry::start_metrics();
-        let app = self.app_with(options, trusted_proxies).await;
-        Self::serve_app(app, &site, more)
+    pub async fn serve_with(&self, options: PurchasesOptions, proxies: Vec<IpNet>) -> SocketAddr {
+        let app = self.app_with(options, proxies).await;
+        Self::serve_app(app, &Arc::new(Site::default()), Router::new())
     }
 
     /// This API on a port of its own, with these pages and more routes.
     pub fn serve_app(app: App, site: &Arc<Site>, more: Router) -> SocketAddr {
-        let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-        let address = listener.local_addr().unwrap();
         let routes = http::api(app.clone()).merge(pages::routes(&app, site)).merge(more);
-        let (routes, limits) = (http::served(app, routes), ServerLimits::of(4096));
-        tokio::spawn(server::serve(listener, routes, limits, std::future::pending()));
-        address
+        Served::new(http::served(app, routes), ServerLimits::of(4096)).address
     }
 
     /// What the books of the only voucher say.
-    pub async fn audit(&self) -> seckill::purchase::audit::VoucherAudit {
-        let audits = seckill::purchase::audit::run(self.database.pool(), None).await.unwrap();
-        assert_eq!(audits.len(), 1, "{audits:?}");
-        audits.into_iter().next().unwrap()
+    pub async fn audit(&self) -> VoucherAudit {
+        let audits = audit::run(self.database.pool(), None).await.unwrap();
+        let [audit]: [VoucherAudit; 1] = audits.try_into().expect("there is one voucher");
+        audit
     }
 }
 

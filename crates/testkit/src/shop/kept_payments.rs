@@ -1,0 +1,67 @@
+//! What takes the payments of a test's world.
+
+use std::future::pending;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use seckill::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
+use seckill::store::payments::PaymentId;
+
+/// A payment gateway that keeps what it is asked for, and can be away, or silent.
+#[derive(Debug, Default)]
+pub struct KeptPayments {
+    is_away: AtomicBool,
+    is_silent: AtomicBool,
+    asked: AtomicUsize,
+    pub refunded: Mutex<Vec<RefundRequest>>,
+    /// Payments that it knows are not wanted any more.
+    pub cancelled: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl PaymentGateway for KeptPayments {
+    async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if self.is_silent.load(Ordering::Relaxed) {
+            pending::<()>().await;
+        }
+        self.answer()?;
+        Ok(format!("https://pay.example/{}", request.payment))
+    }
+
+    async fn cancel_payment(&self, payment: PaymentId) -> Result<(), GatewayError> {
+        self.answer()?;
+        self.cancelled.lock().unwrap().push(payment.to_string());
+        Ok(())
+    }
+
+    async fn refund(&self, request: &RefundRequest) -> Result<(), GatewayError> {
+        self.answer()?;
+        self.refunded.lock().unwrap().push(request.clone());
+        Ok(())
+    }
+}
+
+impl KeptPayments {
+    pub fn set_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::Relaxed);
+    }
+
+    /// From now on nobody who wants to begin a payment gets an answer.
+    pub fn fall_silent(&self) {
+        self.is_silent.store(true, Ordering::Relaxed);
+    }
+
+    /// How many payments it was asked for.
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    fn answer(&self) -> Result<(), GatewayError> {
+        match self.is_away.load(Ordering::Relaxed) {
+            true => Err(GatewayError("it is away".to_owned())),
+            false => Ok(()),
+        }
+    }
+}
