@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use faults::{Fault, Proxy};
-use redis_link::LuaScript;
-use redis_link::{OutageEvent, Redis, ScriptCall};
-use redisson_lock::{LockClient, LockOptions};
+use redis_link::{OutageEvent, Redis};
 use testkit::redis_nodes::{Cluster, Node, Sentinels};
-use testkit::wait::eventually;
+use testkit::wait::{PATIENCE, eventually};
+
+use crate::{increment_alone, increment_call};
 
 async fn close_all(node: &Node) {
     node.command::<i64>(&["CLIENT", "KILL", "TYPE", "normal"]).await;
@@ -44,14 +44,13 @@ async fn a_connection_that_was_closed_while_idle_is_replaced_before_it_is_used()
     let node = Node::start(&[]).await;
     for url in [node.url(), node.socket_url()] {
         let (redis, outages) = watched(&url);
-        let locks = LockClient::new(redis.clone(), LockOptions::default());
-        locks.lock("l").try_acquire().await.unwrap().unwrap().release().await.unwrap();
+        increment(&redis, "n").await;
         // One second is the shortest that there is.
         node.command::<()>(&["CONFIG", "SET", "timeout", "1"]).await;
         is_alone(&node).await;
         node.command::<()>(&["CONFIG", "SET", "timeout", "0"]).await;
         eventually("it is noticed", async || redis.generation().is_none()).await;
-        locks.lock("l").try_acquire().await.unwrap().unwrap().release().await.unwrap();
+        increment(&redis, "n").await;
         assert_eq!(outages.load(Ordering::SeqCst), 0, "nobody was turned away");
     }
 }
@@ -60,9 +59,8 @@ async fn a_connection_that_was_closed_while_idle_is_replaced_before_it_is_used()
 async fn a_restart_that_nobody_met_is_not_met_afterwards() {
     let mut node = Node::start(&[]).await;
     let (redis, outages) = watched(&node.url());
-    let locks = LockClient::new(redis.clone(), LockOptions::default());
     for _ in 0..2 {
-        locks.lock("l").try_acquire().await.unwrap().unwrap().release().await.unwrap();
+        assert_eq!(increment(&redis, "n").await, 1);
         node.restart().await;
         eventually("it is noticed", async || redis.generation().is_none()).await;
     }
@@ -88,26 +86,24 @@ async fn what_may_have_been_sent_is_never_sent_again() {
     let proxy = Proxy::start(&node.socket_url()).await.unwrap();
     let (redis, name) = (Redis::new(proxy.url()).unwrap(), "n");
     assert_eq!(increment(&redis, name).await, 1);
-    for (fault, done) in [(Fault::LoseAnswer, 2), (Fault::LoseRequest, 2)] {
+    for (fault, done) in [(Fault::LoseAnswer, 2), (Fault::LoseRequest, 2), (Fault::Deaf, 2)] {
         proxy.break_by(fault);
         let answer = redis.query::<i64>(redis::cmd("INCR").arg(name)).await;
         assert!(answer.is_err_and(|error| error.outcome_unknown()), "{fault:?}");
         eventually("it was done once", async || node.command::<i64>(&["GET", name]).await == done)
             .await;
+        // The network is well again; a connection that went deaf will never answer.
+        proxy.break_by(Fault::None);
         redis.ping().await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn dedicated_connections_that_were_closed_are_replaced() {
-    static INCREMENT: std::sync::LazyLock<LuaScript> =
-        std::sync::LazyLock::new(|| LuaScript::new("return redis.call('incr', KEYS[1])"));
     let node = Node::start(&[]).await;
     let (redis, _) = watched(&node.url());
-    let (call, second) = (ScriptCall::new(&INCREMENT).key("n"), Duration::from_secs(1));
     for count in 1..=5 {
-        let answer = redis.call_acknowledged::<i64>(&call, 0, second, || ()).await.unwrap();
-        assert_eq!(answer, (count, 0));
+        assert_eq!(increment_alone(&redis).await.unwrap(), count);
         assert_eq!(node.command::<String>(&["CLIENT", "LIST"]).await.lines().count(), 2);
         close_all(&node).await;
     }
@@ -140,30 +136,9 @@ async fn the_master_that_sentinels_name_may_close_its_connections_too() {
     assert_eq!(outages.load(Ordering::SeqCst), 0);
 }
 
-/// A waiter's subscription is not idle to Redis. Cut off all the same, it is made anew, and no release is missed.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_connections_are_closed_hears_of_the_release() {
-    let node = Node::start(&[]).await;
-    let client = || LockClient::new(Redis::new(&node.url()).unwrap(), LockOptions::default());
-    let (holder, waiter) = (client(), client());
-    let held = holder.lock("l").try_acquire().await.unwrap().unwrap();
-    let waiting = tokio::spawn(waiter.lock("l").acquire());
-    let subscribed = || async {
-        let counts: Vec<String> = node.command(&["PUBSUB", "CHANNELS"]).await;
-        counts.len() == 1
-    };
-    eventually("it listens", subscribed).await;
-    node.command::<i64>(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
-    close_all(&node).await;
-    eventually("it listens again", subscribed).await;
-    held.release().await.unwrap();
-    testkit::wait::must("it enters", waiting).await.unwrap().unwrap().release().await.unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_slow_to_connect_to_is_used_when_nobody_waits_so_long() {
     let node = Node::start(&[]).await;
-    let holding = LockClient::new(Redis::new(&node.url()).unwrap(), LockOptions::default());
     // Below the time that a caller waits, and beyond it.
     for slow_ms in [300, 600, 1500] {
         let proxy = Proxy::start(&node.url()).await.unwrap();
@@ -175,26 +150,9 @@ async fn a_server_that_is_slow_to_connect_to_is_used_when_nobody_waits_so_long()
             eventually("it notices", async || redis.ping().await.is_err()).await;
             proxy.break_by(Fault::None);
         }
-        // Waiters come to hear of releases, too.
-        eventually("it answers", async || redis.ping().await.is_ok()).await;
-        let held = holding.lock("l").try_acquire().await.unwrap().unwrap();
-        let waiting = LockClient::new(redis, LockOptions::default());
-        let waiter = tokio::spawn(async move {
-            waiting
-                .lock("l")
-                .acquire_within(Duration::from_secs(60))
-                .await
-                .unwrap()
-                .unwrap()
-                .release()
-                .await
-        });
-        eventually("it listens", async || {
-            !node.command::<Vec<String>>(&["PUBSUB", "CHANNELS"]).await.is_empty()
-        })
-        .await;
-        held.release().await.unwrap();
-        waiter.await.unwrap().unwrap();
+        // Of a subscriber, too, who says how long it may take.
+        let patient = redis.subscriber_within(&redis.shard_of("channel"), PATIENCE).await;
+        patient.unwrap().split().0.subscribe(&["channel".to_owned()]).await.unwrap();
     }
 }
 
@@ -212,11 +170,9 @@ async fn an_attempt_that_hangs_keeps_nobody_from_a_server_that_answers_at_once()
 /// Reads are answered all the while, and say nothing about the writes.
 #[tokio::test]
 async fn a_server_without_memory_is_away_until_a_write_works() {
-    static WRITE: std::sync::LazyLock<LuaScript> =
-        std::sync::LazyLock::new(|| LuaScript::new("return redis.call('incr', KEYS[1])"));
     let node = Node::start(&[]).await;
     let (redis, outages) = watched(&node.url());
-    let call = ScriptCall::new(&WRITE).key("n");
+    let call = increment_call("n");
     redis.invoke::<i64>(&call).await.unwrap();
     for round in 1..=2 {
         node.command::<()>(&["CONFIG", "SET", "maxmemory", "1"]).await;

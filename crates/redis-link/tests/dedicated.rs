@@ -1,25 +1,12 @@
 //! Connections that are not shared: a pool of `deadpool-redis` for each server.
 
-use std::sync::LazyLock;
-use std::time::Duration;
-
 use faults::{Fault, Proxy};
 use futures_util::future::join_all;
-use redis_link::LuaScript;
-use redis_link::{LinkError, Redis, ScriptCall};
+use redis_link::Redis;
+
+use crate::increment_alone;
 use testkit::redis_nodes::{Node, Sentinels};
 use testkit::wait::eventually;
-
-static INCREMENT: LazyLock<LuaScript> =
-    LazyLock::new(|| LuaScript::new("return redis.call('incr', KEYS[1])"));
-
-const SECOND: Duration = Duration::from_secs(1);
-
-/// A call on a dedicated connection; nothing has to acknowledge it.
-async fn increment(redis: &Redis) -> Result<i64, LinkError> {
-    let call = ScriptCall::new(&INCREMENT).key("n");
-    redis.call_acknowledged::<i64>(&call, 0, SECOND, || ()).await.map(|(number, _)| number)
-}
 
 async fn connections_so_far(node: &Node) -> u64 {
     node.field(&["INFO", "stats"], "total_connections_received").await.parse().unwrap()
@@ -36,9 +23,9 @@ async fn many_calls_at_once_have_as_many_connections_as_the_pool_is_large() {
     let redis = Redis::new(&node.url()).unwrap();
     assert_eq!(pool(&redis), None, "nothing is connected before it is needed");
     let before = connections_so_far(&node).await;
-    assert_eq!(increment(&redis).await.unwrap(), 1);
+    assert_eq!(increment_alone(&redis).await.unwrap(), 1);
     assert_eq!(pool(&redis), Some((1, 1)));
-    for answer in join_all((0..300).map(|_| increment(&redis))).await {
+    for answer in join_all((0..300).map(|_| increment_alone(&redis))).await {
         answer.unwrap();
     }
     let status = redis.pool_status().unwrap();
@@ -53,38 +40,15 @@ async fn many_calls_at_once_have_as_many_connections_as_the_pool_is_large() {
 #[tokio::test]
 async fn a_user_who_may_unwatch_has_one_connection_for_calls_one_after_the_other() {
     let node = Node::start(&[]).await;
-    let rules = ["+ping", "+evalsha", "+script|load", "+incr", "+wait", "+unwatch"];
-    let words = [&["ACL", "SETUSER", "u", "on", ">p", "~*", "-@all"], &rules[..]].concat();
-    node.command::<()>(&words).await;
-    let redis = Redis::new(&node.url().replace("://", "://u:p@")).unwrap();
+    let rules = ["~*", "+ping", "+evalsha", "+script|load", "+incr", "+wait", "+unwatch"];
+    let redis = Redis::new(&node.url_of_user(&rules).await).unwrap();
     let before = connections_so_far(&node).await;
     for count in 1..=10 {
-        assert_eq!(increment(&redis).await.unwrap(), count);
+        assert_eq!(increment_alone(&redis).await.unwrap(), count);
     }
     assert_eq!(connections_so_far(&node).await - before, 2);
     let manual = include_str!("../../../docs/locks.md");
     assert!(manual.contains("`acknowledged_by` needs `+wait +unwatch`"));
-}
-
-/// With an answer outstanding: the next one would wait behind it.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_connection_whose_call_was_dropped_is_not_used_again() {
-    let node = Node::start(&[]).await;
-    let redis = Redis::new(&node.url()).unwrap();
-    increment(&redis).await.unwrap();
-    let call = ScriptCall::new(&INCREMENT).key("n");
-    let mut waits = Box::pin(redis.call_acknowledged::<i64>(&call, 1, SECOND * 3600, || ()));
-    eventually("it waits for a replica", async || {
-        tokio::select! {
-            _ = &mut waits => false,
-            clients = node.command::<String>(&["CLIENT", "LIST"]) => clients.contains(" flags=b "),
-        }
-    })
-    .await;
-    assert_eq!(pool(&redis), Some((1, 0)));
-    drop(waits);
-    assert_eq!(pool(&redis), Some((0, 0)));
-    assert_eq!(increment(&redis).await.unwrap(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,10 +57,10 @@ async fn the_pool_of_a_server_that_is_gone_or_silent_is_left() {
     let proxy = Proxy::start(&node.url()).await.unwrap();
     let redis = Redis::new(proxy.url()).unwrap();
     for fault in [Fault::Down, Fault::Deaf] {
-        increment(&redis).await.unwrap();
+        increment_alone(&redis).await.unwrap();
         assert_eq!(pool(&redis), Some((1, 1)));
         proxy.break_by(fault);
-        let error = increment(&redis).await.unwrap_err();
+        let error = increment_alone(&redis).await.unwrap_err();
         assert!(!error.outcome_unknown(), "{fault:?}: {error}");
         // Who is cut off after it was let in knows of no refusal.
         let names_it = error.to_string().contains(&proxy.port().to_string());
@@ -112,10 +76,10 @@ async fn another_master_has_another_pool() {
     replica.replica_of(&master).await;
     let sentinels = Sentinels::start(&master, 3, 2).await;
     let redis = Redis::new(&sentinels.url()).unwrap();
-    assert_eq!(increment(&redis).await.unwrap(), 1);
+    assert_eq!(increment_alone(&redis).await.unwrap(), 1);
     master.kill();
     sentinels.promoted(&replica).await;
-    eventually("the new master is asked", async || match increment(&redis).await {
+    eventually("the new master is asked", async || match increment_alone(&redis).await {
         Ok(_) => true,
         Err(error) if error.retry_may_help() => false,
         Err(error) => panic!("{error}"),

@@ -1,11 +1,10 @@
 //! Redis behind TLS that wants to see a certificate of its clients, signed by an authority of its own.
 
-use std::time::Duration;
-
 use redis_link::{LinkError, Redis, TlsFiles};
-use redisson_lock::{LockClient, LockOptions};
 use testkit::redis_nodes::{Certificates, Cluster, Node, Sentinels};
-use testkit::wait::{eventually, must};
+
+use crate::topologies::{heard, listening};
+use crate::{increment_alone, increment_call};
 
 fn files(certificates: &Certificates) -> TlsFiles {
     let [cert, key] = certificates.client();
@@ -16,32 +15,20 @@ fn open(url: &str, certificates: &Certificates) -> Redis {
     Redis::new(&files(certificates).named_in(url).unwrap()).unwrap()
 }
 
-/// A lock is taken, waited for, and given back, each time by another client; and a request meets a connection that
-/// the server has closed.
+/// A message is heard, a script called in both ways, and a request meets a connection that the server has closed.
 async fn works(redis: impl Fn() -> Redis, nodes: &[&Node]) {
-    let (holder, waiter) = (redis(), redis());
-    let locks = LockClient::new(holder.clone(), LockOptions::default());
-    let waiters = LockClient::new(waiter, LockOptions::default());
-    let held = locks.lock("l").fenced().acquire().await.unwrap();
-    let waiting = tokio::spawn(waiters.lock("l").acquire_within(Duration::from_secs(60)));
-    let listens = async || {
-        let mut channels = 0;
-        for node in nodes {
-            channels += node.command::<Vec<String>>(&["PUBSUB", "CHANNELS"]).await.len();
-        }
-        channels > 0
-    };
-    eventually("it listens", listens).await;
-    held.release().await.unwrap();
-    let entered = must("it enters", waiting).await.unwrap().unwrap().unwrap();
-    entered.release().await.unwrap();
-    let acknowledged = locks.lock("l").acknowledged_by(0, Duration::from_millis(1));
-    acknowledged.acquire().await.unwrap().release().await.unwrap();
+    let (caller, hearer) = (redis(), redis());
+    hearer.ping().await.unwrap();
+    let mut hearing = listening(&hearer, "channel").await;
+    nodes[0].command::<()>(&["PUBLISH", "channel", "hello"]).await;
+    assert_eq!(heard(&mut hearing).await.as_deref(), Some("hello"));
+    caller.invoke::<i64>(&increment_call("n")).await.unwrap();
+    increment_alone(&caller).await.unwrap();
     for _ in 0..3 {
         for node in nodes {
             node.command::<i64>(&["CLIENT", "KILL", "TYPE", "normal"]).await;
         }
-        holder.query::<()>(redis::cmd("SET").arg("k").arg("v")).await.unwrap();
+        caller.query::<()>(redis::cmd("SET").arg("k").arg("v")).await.unwrap();
     }
 }
 

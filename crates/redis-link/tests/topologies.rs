@@ -1,27 +1,16 @@
-//! The Redis handle, and the lock through it, where Redis is more than one server.
+//! The Redis handle where Redis is more than one server.
 
 mod acknowledged;
-pub mod cluster;
+mod cluster;
 mod failover;
-mod fair;
 mod refused;
-mod shards;
 
 use std::time::Duration;
 
-use redis_link::LinkError;
-use redis_link::Redis;
-use redis_link::{Subscriber, SubscriberSink, SubscriberStream};
-use redisson_lock::{Lease, LockClient, LockOptions};
+use redis_link::{LinkError, Redis, Subscriber, SubscriberSink, SubscriberStream};
 
 use testkit::redis_nodes::Node;
 use testkit::wait::{eventually, must};
-
-/// A client whose locks nobody loses while a test runs.
-fn locks(redis: &Redis) -> LockClient {
-    let lease = Lease::Renewed(Duration::from_secs(60));
-    LockClient::new(redis.clone(), LockOptions::default().lease(lease))
-}
 
 /// Asks until the handle finds a server that does it; only what may help is tried again.
 async fn set(redis: &Redis, key: &str, value: &str) {
@@ -43,13 +32,13 @@ async fn subscriber(redis: &Redis, channel: &str) -> Result<Subscriber, LinkErro
 }
 
 /// A subscriber that has the server's word for it.
-async fn listening(redis: &Redis, channel: &str) -> (SubscriberSink, SubscriberStream) {
+pub async fn listening(redis: &Redis, channel: &str) -> (SubscriberSink, SubscriberStream) {
     let (mut sink, stream) = subscriber(redis, channel).await.unwrap().split();
     must("the subscription is confirmed", sink.subscribe(&[channel.to_owned()])).await.unwrap();
     (sink, stream)
 }
 
-async fn heard(subscriber: &mut (SubscriberSink, SubscriberStream)) -> Option<String> {
+pub async fn heard(subscriber: &mut (SubscriberSink, SubscriberStream)) -> Option<String> {
     let message = must("something is heard, or the end", subscriber.1.next()).await;
     message.map(|message| message.get_payload().unwrap())
 }

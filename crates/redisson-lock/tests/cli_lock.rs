@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use redisson_lock::Lease;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdout};
 
-use crate::lock::LONG;
-use crate::world::World;
+use crate::world::{World, seckill};
 use testkit::processes::is_alive;
 use testkit::program::{Program, Ran, finished};
 use testkit::wait::{eventually, must};
@@ -52,14 +50,9 @@ impl Running {
 /// A command that goes on until it is told not to.
 const UNTIL_TOLD: &str = "trap 'echo told; exit 3' TERM; echo begun; while :; do sleep 0.05; done";
 
-fn on(world: &World) -> Program {
-    Program::alone().with("REDIS_URL", &world.redis_url).with("PATH", "/usr/bin:/bin")
-}
-
 #[tokio::test]
 async fn the_exit_status_is_the_commands_own_and_the_lock_is_free_again() {
-    let world = World::new().await;
-    let (program, name) = (on(&world), world.lock_name());
+    let (world, program, name) = World::with_program().await;
     for (script, status) in [("exit 0", 0), ("exit 7", 7), ("kill -KILL $$", 137)] {
         let ran = program.run(&["lock", "run", &name, "--", "sh", "-c", script]).await;
         assert_eq!((ran.status, ran.stderr.as_str()), (status, ""), "{script}: {ran:?}");
@@ -73,8 +66,7 @@ async fn the_exit_status_is_the_commands_own_and_the_lock_is_free_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_waits_for_the_other_or_says_that_it_is_held() {
-    let world = World::new().await;
-    let (program, name) = (on(&world), world.lock_name());
+    let (world, program, name) = World::with_program().await;
     let (holder, said) = Running::start(&program, &[&name], UNTIL_TOLD).await;
     assert_eq!(said, "begun");
     for wait in ["0s", "50ms"] {
@@ -83,7 +75,7 @@ async fn one_waits_for_the_other_or_says_that_it_is_held() {
     }
     let command = program.command(&["lock", "run", &name, "--", "echo", "in"]);
     let waiting = tokio::spawn(finished(command));
-    eventually("it waits", async || world.listeners(&name).await == 1).await;
+    world.until_listeners(&name, 1).await;
     holder.signal(Signal::SIGTERM);
     let holder = holder.ended().await;
     assert_eq!(holder.status, 3, "the signal is passed on: {holder:?}");
@@ -95,14 +87,13 @@ async fn one_waits_for_the_other_or_says_that_it_is_held() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_takes_the_lock_it_runs_under_is_told_so_and_waits_for_no_longer_than_it_says()
  {
-    let world = World::new().await;
-    let (program, name) = (on(&world), world.lock_name());
+    let (world, program, name) = World::with_program().await;
     let other = format!("{name}:other");
     let own = program.command(&["lock"]).as_std().get_program().display().to_string();
     for (inner, wait, status) in [(&name, "", 2), (&name, "--wait 10ms", 75), (&other, "", 0)] {
         let script = format!("\"$0\" lock run {inner} {wait} -- true");
         let ran = program.run(&["lock", "run", &name, "--", "sh", "-c", &script, &own]).await;
-        let words = ["", "runs under a lock"][usize::from(status == 2)];
+        let words = if status == 2 { "runs under a lock" } else { "" };
         assert!(ran.status == status && ran.stderr.contains(words), "{ran:?}");
         assert!(!world.exists(&name).await);
     }
@@ -110,8 +101,7 @@ async fn a_command_that_takes_the_lock_it_runs_under_is_told_so_and_waits_for_no
 
 #[tokio::test]
 async fn the_command_needs_no_dashes_before_it_and_keeps_its_own_options() {
-    let world = World::new().await;
-    let (program, name) = (on(&world), world.lock_name());
+    let (_world, program, name) = World::with_program().await;
     for dashes in [&[][..], &["--"]] {
         let run =
             [&["lock", "run", &name, "--wait", "1s"], dashes, &["echo", "--wait", "-n", "in"]];
@@ -121,12 +111,11 @@ async fn the_command_needs_no_dashes_before_it_and_keeps_its_own_options() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_is_interrupted_ends_as_a_signal_ends_it() {
-    let world = World::new().await;
-    let (program, name) = (on(&world), world.lock_name());
-    let guard = world.lock_client(Lease::Renewed(LONG)).lock(&name).acquire().await.unwrap();
+    let (world, program, name) = World::with_program().await;
+    let guard = world.client().lock(&name).acquire().await.unwrap();
     let mut command = program.command(&["lock", "run", &name, "--", "echo", "in"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    eventually("it waits", async || world.listeners(&name).await == 1).await;
+    world.until_listeners(&name, 1).await;
     kill(Pid::from_raw(child.id().unwrap().cast_signed()), Signal::SIGINT).unwrap();
     let ran = Ran::from(must("it ends", child.wait_with_output()).await.unwrap());
     assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (130, "", ""));
@@ -136,8 +125,7 @@ async fn a_wait_that_is_interrupted_ends_as_a_signal_ends_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_whose_lock_is_lost_is_ended_also_one_that_will_not_listen() {
-    let world = World::new().await;
-    let (program, name) = (on(&world), world.lock_name());
+    let (world, program, name) = World::with_program().await;
     let deaf = "trap '' TERM; echo begun; while :; do sleep 0.05; done";
     for (script, told) in [(UNTIL_TOLD, Some("told")), (deaf, None)] {
         let arguments = [&name, "--lease", "600ms", "--grace", "100ms"];
@@ -154,8 +142,7 @@ async fn a_command_whose_lock_is_lost_is_ended_also_one_that_will_not_listen() {
 /// started, does not go on without the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_holder_takes_its_command_along_and_keeps_nobody_out_for_ever() {
-    let world = World::new().await;
-    let (program, name) = (on(&world), world.lock_name());
+    let (world, program, name) = World::with_program().await;
     let with_a_child = format!("sleep 600 & echo $!; {UNTIL_TOLD}");
     let arguments = [&name, "--lease", "1s"];
     let (mut running, child) = Running::start(&program, &arguments, &with_a_child).await;
@@ -176,11 +163,10 @@ async fn a_killed_holder_takes_its_command_along_and_keeps_nobody_out_for_ever()
 /// when it wakes. What it wrote meanwhile only a fence could refuse.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_slept_past_its_lease_is_told_when_it_wakes() {
-    let world = World::new().await;
-    let (program, name) = (on(&world), world.lock_name());
+    let (world, program, name) = World::with_program().await;
     let (mut running, _) = Running::start(&program, &[&name, "--lease", "300ms"], UNTIL_TOLD).await;
     running.signal(Signal::SIGSTOP);
-    let next = world.lock_client(Lease::Renewed(LONG)).lock(&name).acquire();
+    let next = world.client().lock(&name).acquire();
     let next = must("the lease ends and the next one enters", next).await.unwrap();
     running.signal(Signal::SIGCONT);
     assert_eq!(running.line().await.as_deref(), Some("told"));
@@ -193,8 +179,7 @@ async fn a_holder_that_slept_past_its_lease_is_told_when_it_wakes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_knows_the_name_and_the_fencing_token() {
-    let world = World::new().await;
-    let (program, name) = (on(&world), world.lock_name());
+    let (_world, program, name) = World::with_program().await;
     let script = "echo $SECKILL_LOCK_NAME ${SECKILL_LOCK_FENCE-none}";
     let mut tokens = Vec::new();
     for fence in [&["--fence"][..], &["--fence"], &[]] {
@@ -205,27 +190,14 @@ async fn the_command_knows_the_name_and_the_fencing_token() {
         tokens.push(token.parse::<u64>().ok());
     }
     assert!(tokens[0].is_some() && tokens[1] > tokens[0] && tokens[2].is_none(), "{tokens:?}");
-    // A program under the lock may be this one.
-    let nested = program
-        .run(&[
-            "lock",
-            "run",
-            &name,
-            "--",
-            testkit::processes::program("seckill").to_str().unwrap(),
-            "--version",
-        ])
-        .await;
-    assert_eq!(nested.status, 0, "{nested:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn inspect_says_who_holds_it() {
-    let world = World::new().await;
-    let (program, name) = (on(&world), world.lock_name());
+    let (world, program, name) = World::with_program().await;
     let free = program.says(&["lock", "inspect", &name]).await;
     assert_eq!(free, format!("{name}: free\n"));
-    let locks = world.lock_client(Lease::Renewed(LONG));
+    let locks = world.client();
     let owner = locks.owner();
     let lock = locks.lock(&name).owned_by(&owner);
     let (first, second) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
@@ -238,17 +210,11 @@ async fn inspect_says_who_holds_it() {
     assert!(json["remaining_ms"].as_u64().is_some_and(|left| left <= 60_000), "{json}");
     second.release().await.unwrap();
     first.release().await.unwrap();
-    world.ask::<()>(&["SET", &name, "a string"]).await;
-    program
-        .run(&["lock", "inspect", &name])
-        .await
-        .refused(1, "is not a lock of this kind: it looks like a string");
 }
 
 #[tokio::test]
 async fn what_cannot_be_a_lock_is_refused() {
-    let world = World::new().await;
-    let program = on(&world);
+    let (_world, program, _) = World::with_program().await;
     let huge = "n".repeat(513);
     let wrong: [(&[&str], i32, &str); 9] = [
         (&["run", "", "--", "true"], 2, "1 to 512 bytes"),
@@ -266,25 +232,18 @@ async fn what_cannot_be_a_lock_is_refused() {
         ran.refused(status, words);
     }
     Program::alone().run(&["lock", "run", "n", "--", "true"]).await.refused(2, "--redis-url");
-    let nobody = Program::alone().with("REDIS_URL", "redis://127.0.0.1:1");
+    let nobody = seckill("redis://127.0.0.1:1");
     let run = ["lock", "run", "n", "--wait", "0s", "--", "true"];
     nobody.run(&run).await.refused(69, "connection refused by 127.0.0.1:1");
     nobody.run(&["lock", "inspect", "n"]).await.refused(1, "Redis is unavailable");
-    let name = world.lock_name();
-    world.ask::<()>(&["SET", &name, "a string"]).await;
-    program
-        .run(&["lock", "run", &name, "--", "true"])
-        .await
-        .refused(69, "is not a lock of this kind: it looks like a string");
 }
 
 /// The limit of a wait is a limit of patience, not of a clock.
 #[tokio::test]
 async fn a_wait_of_ages_is_no_overflow() {
-    let world = World::new().await;
+    let (_world, program, name) = World::with_program().await;
     let ages = Duration::MAX.as_secs().to_string() + "s";
-    let name = world.lock_name();
-    let said = on(&world).says(&["lock", "run", &name, "--wait", &ages, "--", "echo", "in"]).await;
+    let said = program.says(&["lock", "run", &name, "--wait", &ages, "--", "echo", "in"]).await;
     assert_eq!(said, "in\n");
 }
 
@@ -293,9 +252,8 @@ async fn a_wait_of_ages_is_no_overflow() {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_of_a_fair_lock_come_in_turn_and_one_that_is_killed_or_interrupted_is_passed_over()
 {
-    let world = World::new().await;
-    let (program, name) = (on(&world), world.lock_name());
-    let held = world.lock_client(Lease::Renewed(LONG)).lock(&name).fair().acquire().await.unwrap();
+    let (world, program, name) = World::with_program().await;
+    let held = world.client().lock(&name).fair().acquire().await.unwrap();
     let mut waiting = Vec::new();
     for number in 0..4_usize {
         let script = format!("echo {number}");

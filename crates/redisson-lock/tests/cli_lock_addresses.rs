@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use testkit::program::Program;
 use testkit::redis_nodes::{Certificates, Node};
+
+use crate::world::seckill;
 
 #[tokio::test]
 async fn several_hosts_where_one_is_wanted_are_told_apart() {
     for url in ["redis://:secret@a:1,b:2", "rediss://a,b:2"] {
-        let ran = Program::alone().with("REDIS_URL", url).run(&["lock", "inspect", "n"]).await;
+        let ran = seckill(url).run(&["lock", "inspect", "n"]).await;
         ran.refused(2, "it names several hosts: begin it with redis+cluster://");
         assert!(!ran.stderr.contains("secret"), "{ran:?}");
     }
@@ -34,7 +35,7 @@ async fn files_of_no_use_are_told_in_a_sentence() {
         (&[("CERT", &cert), ("KEY", &their_key)], "is no key to the certificate"),
     ];
     for (variables, words) in wrong {
-        let mut program = Program::alone().with("REDIS_URL", "rediss://127.0.0.1:1");
+        let mut program = seckill("rediss://127.0.0.1:1");
         // Where the system has authorities of its own, or not.
         if variables[0].0 != "CA" {
             program = program.with("SECKILL_REDIS_CA", certificates.ca().to_str().unwrap());
@@ -44,7 +45,7 @@ async fn files_of_no_use_are_told_in_a_sentence() {
         }
         program.run(&["lock", "inspect", "n"]).await.refused(2, words);
     }
-    let plain = Program::alone().with("REDIS_URL", "redis://127.0.0.1:1");
+    let plain = seckill("redis://127.0.0.1:1");
     let plain = plain.with("SECKILL_REDIS_CA", certificates.ca().to_str().unwrap());
     plain.run(&["lock", "inspect", "n"]).await.refused(2, "begins with rediss");
 }
@@ -54,8 +55,7 @@ async fn the_command_line_takes_the_files_as_arguments_and_from_the_environment(
     let certificates = Certificates::new();
     let node = Node::start(&certificates.arguments()).await;
     let [cert, key] = certificates.client();
-    let program = Program::alone()
-        .with("REDIS_URL", &format!("rediss://{}", node.tls_address()))
+    let program = seckill(&format!("rediss://{}", node.tls_address()))
         .with("SECKILL_REDIS_CA", certificates.ca().to_str().unwrap())
         .with("PATH", "/usr/bin:/bin");
     let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());

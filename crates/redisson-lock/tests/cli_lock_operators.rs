@@ -2,17 +2,11 @@
 
 use std::time::Duration;
 
-use redisson_lock::{Lease, LockError};
+use redisson_lock::LockError;
 use serde_json::Value;
 
-use crate::lock::LONG;
-use crate::world::World;
+use crate::world::{World, seckill};
 use testkit::program::Program;
-use testkit::wait::must;
-
-fn on(world: &World) -> Program {
-    Program::alone().with("REDIS_URL", &world.redis_url)
-}
 
 async fn json(program: &Program, arguments: &[&str]) -> Value {
     serde_json::from_str(&program.says(arguments).await).unwrap()
@@ -20,11 +14,10 @@ async fn json(program: &Program, arguments: &[&str]) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_list_has_all_held_locks_and_nothing_else() {
-    let world = World::new().await;
-    let (program, name) = (on(&world), world.lock_name());
+    let (world, program, name) = World::with_program().await;
     let pattern = format!("{name}:*");
     assert_eq!(program.says(&["lock", "list", &pattern]).await, "");
-    let locks = world.lock_client(Lease::Renewed(LONG));
+    let locks = world.client();
     let named = |end: &str| format!("{name}:{end}");
     let plain = locks.lock(named("plain")).acquire().await.unwrap();
     let fair = locks.lock(named("fair")).fair().acquire().await.unwrap();
@@ -56,9 +49,8 @@ async fn the_list_has_all_held_locks_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn force_release_frees_plain_and_fair_locks_and_asks_first() {
-    let world = World::new().await;
-    let (program, name) = (on(&world), world.lock_name());
-    let locks = world.lock_client(Lease::Renewed(LONG));
+    let (world, program, name) = World::with_program().await;
+    let locks = world.client();
     for lock in [locks.lock(&name), locks.lock(&name).fair()] {
         let held = lock.acquire().await.unwrap();
         // Nobody can be asked here.
@@ -72,16 +64,8 @@ async fn force_release_frees_plain_and_fair_locks_and_asks_first() {
         let said = program.says(&["lock", "force-release", &name, "--yes"]).await;
         assert_eq!(said, format!("{name}: free\n"));
     }
-    // The first in the queue of a fair lock is told.
-    let lock = locks.lock(&name).fair();
-    let held = lock.acquire().await.unwrap();
-    let waiter = tokio::spawn(lock.acquire());
-    world.until_queued(&name, 1).await;
-    program.says(&["lock", "force-release", &name, "--yes"]).await;
-    must("the waiter enters", waiter).await.unwrap().unwrap().release().await.unwrap();
-    drop(held);
     program.run(&["lock", "force-release", "", "--yes"]).await.refused(2, "1 to 512 bytes");
-    let nobody = Program::alone().with("REDIS_URL", "redis://127.0.0.1:1");
+    let nobody = seckill("redis://127.0.0.1:1");
     for arguments in [&["force-release", "n", "--yes"][..], &["list"], &["tokens"]] {
         let ran = nobody.run(&[&["lock"], arguments].concat()).await;
         ran.refused(1, "Redis is unavailable");
@@ -101,9 +85,8 @@ impl World {
 #[tokio::test(flavor = "multi_thread")]
 async fn fencing_counters_are_removed_only_where_the_next_number_is_larger() {
     const DAY: u32 = 24 * 60 * 60;
-    let world = World::new().await;
-    let (program, name) = (on(&world), world.lock_name());
-    let locks = world.lock_client(Lease::Renewed(LONG));
+    let (world, program, name) = World::with_program().await;
+    let locks = world.client();
     let named = |end: &str| format!("{name}:{end}");
     let key = |end: &str| format!("redisson_lock_token:{{{}}}", named(end));
     let mut last = 0;

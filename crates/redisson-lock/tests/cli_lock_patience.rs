@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use testkit::program::Program;
 use testkit::redis_nodes::Node;
 use tokio::net::{TcpListener, UnixStream};
 
-use crate::world::World;
+use crate::world::{World, seckill};
 
 /// A server that hangs up on the first callers, and passes the others on to Redis.
 struct Turnstile {
@@ -45,9 +44,8 @@ async fn a_wait_outlasts_an_outage_that_is_there_from_the_first_try_on() {
     let world = World::new().await;
     for more in [&["--wait", "20s"][..], &["--wait", "20s", "--fair"]] {
         let turnstile = Turnstile::start(&world, 3).await;
-        let program =
-            Program::alone().with("REDIS_URL", &turnstile.url).with("PATH", "/usr/bin:/bin");
-        let name = world.lock_name();
+        let program = seckill(&turnstile.url);
+        let name = world.name();
         let said = [&["lock", "run", &name], more, &["--", "echo", "in"]].concat();
         assert_eq!(program.says(&said).await, "in\n");
         assert!(turnstile.callers() > 3);
@@ -60,7 +58,7 @@ async fn a_wait_outlasts_an_outage_that_is_there_from_the_first_try_on() {
 async fn a_wait_outlasts_a_redis_that_sleeps() {
     for more in [&["--wait", "20s"][..], &["--wait", "20s", "--fair"]] {
         let node = Node::start(&[]).await;
-        let program = Program::alone().with("REDIS_URL", &node.url()).with("PATH", "/usr/bin:/bin");
+        let program = seckill(&node.url());
         let run = [&["lock", "run", "n"], more, &["--", "echo", "in"]].concat();
         node.command::<()>(&["CLIENT", "PAUSE", "1500"]).await;
         assert_eq!(program.says(&run).await, "in\n");
@@ -81,8 +79,8 @@ async fn a_wait_that_is_over_before_the_outage_says_so_and_no_wait_tries_once() 
         (&[], "could not be taken: Redis is unavailable", 1..=1),
     ] {
         let turnstile = Turnstile::start(&world, usize::MAX).await;
-        let program = Program::alone().with("REDIS_URL", &turnstile.url);
-        let name = world.lock_name();
+        let program = seckill(&turnstile.url);
+        let name = world.name();
         let run = [&["lock", "run", &name], more, &["--", "true"]].concat();
         program.run(&run).await.refused(69, words);
         let callers = turnstile.callers();

@@ -7,6 +7,8 @@ use testkit::program::Program;
 use testkit::redis_nodes::Node;
 use testkit::wait::eventually;
 
+use crate::world::seckill;
+
 /// The words of the line `ACL SETUSER …` that the manual has for locks.
 fn manuals_user() -> Vec<String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/locks.md");
@@ -21,7 +23,7 @@ fn manuals_user() -> Vec<String> {
 
 fn program(node: &Node, login: &str) -> Program {
     let url = node.url().replace("://", &format!("://{login}"));
-    Program::alone().with("REDIS_URL", &url).with("PATH", "/usr/bin:/bin")
+    seckill(&url)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,14 +34,9 @@ async fn the_user_of_the_manual_may_do_all_that_the_commands_do() {
     let program = program(&node, "locks:p@");
     for more in [&[][..], &["--fence"], &["--fair"], &["--fair", "--fence"]] {
         let name = format!("n{}", more.concat());
-        let arguments = |command: &'static [&'static str]| {
-            let run = [&["lock", "run", &name, "--wait", "60s", "--lease", "1s"], more].concat();
-            [&run[..], &["--"], command].concat().into_iter().map(str::to_owned).collect()
-        };
-        let start = |command| {
-            let words: Vec<String> = arguments(command);
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            program.command(&words).spawn().unwrap()
+        let start = |command: &[&str]| {
+            let run = &["lock", "run", &name, "--wait", "60s", "--lease", "1s"][..];
+            program.command(&[run, more, &["--"], command].concat()).spawn().unwrap()
         };
         // Long enough for a renewal, and for the other one to wait.
         let mut first = start(&["sleep", "1"]);

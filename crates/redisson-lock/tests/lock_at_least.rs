@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use faults::{Fault, Proxy};
+use faults::Fault;
 use futures_util::StreamExt;
-use redis_link::Redis;
-use redisson_lock::{Lease, LockClient, LockError, LockOptions};
-use testkit::program::Program;
-use testkit::redis_nodes::Cluster;
+use redisson_lock::{Lease, LockError, LockOptions};
 use testkit::wait::{eventually, must};
 
-use crate::lock::LONG;
-use crate::world::World;
+use crate::world::{LONG, World, channel, passes, waiting};
 
 const HALF: Duration = Duration::from_secs(30);
 /// Over before anything is sent.
@@ -22,11 +18,11 @@ const SHORT: Duration = Duration::from_millis(300);
 #[tokio::test]
 async fn a_lock_that_is_given_back_early_is_kept_and_held_by_nobody() {
     let world = World::new().await;
-    let locks = world.lock_client(Lease::Renewed(LONG));
+    let locks = world.client();
     for (fair, fenced, dropped) in
         [(false, false, false), (false, true, true), (true, false, false), (true, true, true)]
     {
-        let name = format!("{}:{fair}{fenced}", world.lock_name());
+        let name = format!("{}:{fair}{fenced}", world.name());
         let owner = locks.owner();
         let lock = || {
             let lock = locks.lock(&name);
@@ -63,7 +59,7 @@ async fn a_lock_that_is_given_back_early_is_kept_and_held_by_nobody() {
 #[tokio::test]
 async fn a_lock_is_kept_for_its_lease_at_most_and_not_at_all_when_the_time_is_over() {
     let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Fixed(LONG)));
+    let (name, locks) = (world.name(), world.lock_client(Lease::Fixed(LONG)));
     let millisecond = Duration::from_millis(1);
     for (time, kept) in
         [(Duration::ZERO, false), (NOTHING, false), (LONG - millisecond, true), (LONG, true)]
@@ -83,8 +79,7 @@ async fn a_lock_is_kept_for_its_lease_at_most_and_not_at_all_when_the_time_is_ov
 
 #[tokio::test]
 async fn only_the_last_hold_of_an_owner_leaves_it_kept() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let (world, name, locks) = World::with_locks().await;
     let lock = locks.lock(&name).owned_by(&locks.owner());
     for inner_keeps in [true, false] {
         let outer = lock.try_acquire().await.unwrap().unwrap();
@@ -103,13 +98,11 @@ async fn only_the_last_hold_of_an_owner_leaves_it_kept() {
 async fn a_release_that_is_sent_again_keeps_no_longer() {
     let world = World::new().await;
     for fault in [Fault::LoseAnswer, Fault::LoseRequest] {
-        let proxy = Proxy::start(&world.redis_url).await.unwrap();
-        let redis = Redis::new(proxy.url()).unwrap();
-        let lease = Lease::Renewed(LONG);
-        let locks = LockClient::new(redis, LockOptions::default().lease(lease));
-        let name = format!("{}:{fault:?}", world.lock_name());
+        let options = LockOptions::default().lease(Lease::Renewed(LONG));
+        let (proxy, locks) = world.behind_proxy(options).await;
+        let name = format!("{}:{fault:?}", world.name());
         // Both scripts are known afterwards: a call is one request.
-        locks.lock(&name).try_acquire().await.unwrap().unwrap().release().await.unwrap();
+        passes(&locks.lock(&name)).await;
         let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
         let field = guard.owner().field().to_owned();
         guard.keep_at_least(HALF).unwrap();
@@ -126,13 +119,13 @@ async fn a_release_that_is_sent_again_keeps_no_longer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_learns_of_the_time_and_enters_after_it() {
     let world = World::new().await;
-    let locks = world.lock_client(Lease::Renewed(LONG));
+    let locks = world.client();
     for fair in [false, true] {
-        let name = format!("{}:{fair}", world.lock_name());
+        let name = format!("{}:{fair}", world.name());
         let lock = || if fair { locks.lock(&name).fair() } else { locks.lock(&name) };
         let held = lock().try_acquire().await.unwrap().unwrap();
-        let waiting = tokio::spawn(lock().acquire());
-        let channels = format!("redisson_lock__channel:{{{name}}}*");
+        let waiting = waiting(&lock());
+        let channels = format!("{}*", channel(&name));
         eventually("it listens", async || {
             let heard: Vec<String> = world.ask(&["PUBSUB", "CHANNELS", &channels]).await;
             !heard.is_empty()
@@ -153,48 +146,29 @@ async fn who_waits_learns_of_the_time_and_enters_after_it() {
 }
 
 #[tokio::test]
-async fn a_lock_of_a_cluster_is_kept_too() {
-    let cluster = Cluster::start(3).await;
-    let redis = Redis::new(&cluster.url()).unwrap();
-    let locks = LockClient::new(redis, LockOptions::default());
-    for name in ["a", "b", "c"] {
-        let guard = locks.lock(name).fair().try_acquire().await.unwrap().unwrap();
-        guard.keep_at_least(HALF).unwrap();
-        guard.release().await.unwrap();
-        assert!(locks.lock(name).state().await.unwrap().unwrap().is_kept());
-    }
-}
-
-#[tokio::test]
 async fn the_command_line_keeps_a_lock_and_ends_at_once() {
-    let world = World::new().await;
-    let program =
-        Program::alone().with("REDIS_URL", &world.redis_url).with("PATH", "/usr/bin:/bin");
-    let name = world.lock_name();
-    let run = |more: &[&'static str], command: &'static str| {
+    let (world, program, name) = World::with_program().await;
+    let run = async |more: &[&str], command: &str| {
         let all = [&["lock", "run", &name, "--wait", "0s"], more, &["--", "sh", "-c", command]];
-        all.concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
-    };
-    let ran = async |words: Vec<String>| {
-        program.run(&words.iter().map(String::as_str).collect::<Vec<_>>()).await
+        program.run(&all.concat()).await
     };
     let free = async || assert!(!world.exists(&name).await);
     for at_least in [&[][..], &["--at-least", "0s"], &["--at-least", "1ms"]] {
-        assert_eq!(ran(run(at_least, "sleep 0.01")).await.status, 0);
+        assert_eq!(run(at_least, "sleep 0.01").await.status, 0);
         free().await;
     }
     // The lease itself is the most; the status is the command's own.
     for (more, status) in [(&["--at-least", "30s"][..], 0), (&["--at-least=7s", "--no-renew"], 3)] {
         let command = if status == 0 { "exit 0" } else { "exit 3" };
-        assert_eq!(ran(run(more, command)).await.status, status);
+        assert_eq!(run(more, command).await.status, status);
         assert!((1..=30_000).contains(&world.pttl(&name).await));
-        ran(run(&[], "exit 0")).await.refused(75, "somebody else holds the lock");
+        run(&[], "exit 0").await.refused(75, "somebody else holds the lock");
         let said = program.says(&["lock", "inspect", &name]).await;
         assert!(said.contains("held by nobody, and kept for"), "{said}");
         program.says(&["lock", "force-release", &name, "--yes"]).await;
     }
     for more in [&["--at-least", "31s"][..], &["--at-least", "25h", "--lease", "24h"]] {
-        ran(run(more, "exit 0")).await.refused(2, "is longer than the lease of");
+        run(more, "exit 0").await.refused(2, "is longer than the lease of");
     }
     let words = ["lock", "run", &name, "--at-least", "5s", "--", "/no/such/file"];
     program.run(&words).await.refused(127, "/no/such/file");

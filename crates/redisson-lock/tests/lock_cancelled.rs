@@ -1,17 +1,74 @@
-//! Futures of the lock dropped at every point: nothing is left behind, and nothing that
-//! somebody still holds is given back.
+//! Tries and waits dropped at every await point: nothing is left behind, nothing that somebody still holds is given
+//! back, and nobody else's wake-up is lost.
 
-use std::sync::Arc;
 use std::task::Poll;
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use redis_link::Redis;
-use redisson_lock::{Lease, LockClient, LockOptions};
+use redisson_lock::{Lease, Lock, LockClient, LockOptions, Owner};
 use tokio::task::{JoinSet, yield_now};
 
-use crate::lock::LONG;
-use crate::world::World;
+use crate::world::{LONG, World, channel, taken};
+use testkit::still_clock::StillClock;
+use testkit::wait::{PATIENCE, must};
+
+const POLLS: usize = 60;
+
+/// Who waits, in every way that there is.
+#[derive(Debug, Clone, Copy)]
+struct Manner {
+    limited: bool,
+    fenced: bool,
+    owned: bool,
+    fair: bool,
+}
+
+fn manners() -> impl Iterator<Item = Manner> {
+    (0..16).map(|bits| Manner {
+        limited: bits & 1 > 0,
+        fenced: bits & 2 > 0,
+        owned: bits & 4 > 0,
+        fair: bits & 8 > 0,
+    })
+}
+
+impl Manner {
+    fn lock(self, locks: &LockClient, name: &str, owner: &Owner) -> Lock {
+        let lock = self.others(locks, name);
+        let lock = if self.fenced { lock.fenced() } else { lock };
+        if self.owned { lock.owned_by(owner) } else { lock }
+    }
+
+    /// The lock of those who come in: it is fair for all or for none.
+    fn others(self, locks: &LockClient, name: &str) -> Lock {
+        let lock = locks.lock(name);
+        if self.fair { lock.fair() } else { lock }
+    }
+
+    /// Polls so often, and drops the wait, or the guard that it brought. Every other time
+    /// the server is given time to answer in between, by `beside`.
+    async fn wait_and_drop(self, lock: Lock, polls: usize, beside: Redis) {
+        let (polls, pings) =
+            if polls.is_multiple_of(2) { (polls, false) } else { (polls / 4, true) };
+        let mut waiting = Box::pin(async {
+            if self.limited {
+                // Longer than any test lasts.
+                return lock.acquire_within(LONG).await;
+            }
+            lock.acquire().await.map(Some)
+        });
+        for _ in 0..polls {
+            if let Poll::Ready(entered) = futures_util::poll!(&mut waiting) {
+                assert!(entered.unwrap().is_some());
+                return;
+            }
+            if pings {
+                beside.ping().await.unwrap();
+            } else {
+                yield_now().await;
+            }
+        }
+    }
+}
 
 /// Polls `future` up to `polls` times, and drops it. Whether it came to its end.
 pub async fn poll_and_drop<T>(polls: usize, future: impl Future<Output = T>) -> bool {
@@ -26,92 +83,127 @@ pub async fn poll_and_drop<T>(polls: usize, future: impl Future<Output = T>) -> 
     false
 }
 
-#[tokio::test]
-async fn an_acquire_dropped_at_any_await_point_leaves_no_lock() {
-    let world = World::new().await;
-    for connected in [true, false] {
-        for polls in 0..60 {
-            // A handle of its own, for the await points of connecting.
-            let redis = Redis::new(&world.redis_url).unwrap();
-            if connected {
-                redis.ping().await.unwrap();
-            }
-            let locks = LockClient::new(redis, LockOptions::default().lease(Lease::Renewed(LONG)));
-            let name = format!("{}:{connected}:{polls}", world.lock_name());
-            let ended = poll_and_drop(polls, locks.lock(&name).try_acquire()).await;
-            locks.shutdown().await;
-            assert!(!world.exists(&name).await, "after {polls} polls, ended: {ended}");
+fn client(world: &World) -> LockClient {
+    // A handle of its own, for the await points of connecting.
+    let redis = Redis::new(&world.redis_url).unwrap();
+    LockClient::new(redis, LockOptions::default().lease(Lease::Renewed(LONG)))
+}
+
+/// Without a sleep: the clock may stand still.
+async fn until_nobody_listens(world: &World, name: &str) {
+    let channels = format!("{}*", channel(name));
+    while !world.ask::<Vec<String>>(&["PUBSUB", "CHANNELS", &channels]).await.is_empty() {
+        yield_now().await;
+    }
+}
+
+/// The holder leaves before, while and after the others are dropped; whoever waits to the
+/// end comes in, and when all are gone nothing tells of them.
+async fn dropped_while_the_holder_leaves(world: &World, manner: Manner) {
+    let holder = world.client();
+    let (locks, stays) = (client(world), client(world));
+    let mut names = Vec::new();
+    for polls in 0..POLLS {
+        let name = format!("{}:{manner:?}:{polls}", world.name());
+        let held = manner.others(&holder, &name).acquire().await.unwrap();
+        let owner = locks.owner();
+        let mut tasks = JoinSet::new();
+        for same_client in [true, false] {
+            let client = if same_client { &locks } else { &stays };
+            let lock = manner.others(client, &name);
+            tasks.spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() });
         }
+        for polls in [polls / 2, polls, polls + 1] {
+            let lock = manner.lock(&locks, &name, &owner);
+            let beside = world.redis.clone();
+            tasks.spawn(async move { manner.wait_and_drop(lock, polls, beside).await });
+        }
+        for _ in 0..polls / 2 {
+            yield_now().await;
+        }
+        held.release().await.unwrap();
+        tasks.join_all().await;
+        names.push(name);
+    }
+    for client in [locks, stays, holder] {
+        client.shutdown().await;
+    }
+    for name in names {
+        assert!(world.is_gone(&name).await, "{name}");
+        until_nobody_listens(world, &name).await;
+    }
+}
+
+/// Whoever is not woken sleeps for ever here: the clock by which a waiter would try again
+/// stands still.
+#[test]
+fn waits_dropped_at_any_await_point_cost_nobody_the_wake_up() {
+    for manner in manners() {
+        let test = async {
+            let world = World::new().await;
+            dropped_while_the_holder_leaves(&world, manner).await;
+        };
+        let ended = StillClock::new().block_on(PATIENCE, test);
+        assert!(ended.is_some(), "{manner:?}: somebody waits in vain");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn hundreds_of_acquires_dropped_at_random_leave_no_lock() {
-    let seed: u64 = rand::random();
-    println!("seed {seed}");
-    let world = Arc::new(World::new().await);
-    let locks = world.lock_client(Lease::Renewed(LONG));
-    let mut tasks = JoinSet::new();
-    for task in 0..8 {
-        let (world, locks) = (Arc::clone(&world), locks.clone());
-        let mut random = StdRng::seed_from_u64(seed.wrapping_add(task));
-        tasks.spawn(async move {
-            for _ in 0..100 {
-                // Ten names for all: some acquires find the lock held.
-                let name = format!("{}:{}", world.lock_name(), random.random_range(0..10));
-                poll_and_drop(random.random_range(0..12), locks.lock(&name).try_acquire()).await;
-            }
-        });
-    }
-    tasks.join_all().await;
-    locks.shutdown().await;
-    for number in 0..10 {
-        let name = format!("{}:{number}", world.lock_name());
-        let fields: Vec<(String, String)> = world.ask(&["HGETALL", &name]).await;
-        assert!(fields.is_empty(), "{fields:?}");
+async fn waits_dropped_on_several_threads_leave_nothing_behind() {
+    let world = World::new().await;
+    for manner in manners() {
+        let test = dropped_while_the_holder_leaves(&world, manner);
+        must("those who stay have been inside", test).await;
     }
 }
 
+/// Whether its owner held the lock before, or nobody did: an acquire that never reached Redis must not be
+/// cleaned up after with the hold that there is.
 #[tokio::test]
-async fn a_release_dropped_at_any_await_point_is_done_all_the_same() {
-    let world = World::new().await;
-    for polls in 0..20 {
-        let locks = world.lock_client(Lease::Renewed(LONG));
-        let name = format!("{}:{polls}", world.lock_name());
-        let owner = locks.owner();
-        let outer = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
-        let inner = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
-        poll_and_drop(polls, inner.release()).await;
+async fn an_acquire_dropped_at_any_await_point_leaves_what_there_was() {
+    let (world, name, first) = World::with_locks().await;
+    let owner = first.owner();
+    for (connected, held, polls) in (0..4 * POLLS).map(|n| (n & 1 > 0, n & 2 > 0, n / 4)) {
+        let name = format!("{name}:{connected}:{held}:{polls}");
+        let outer =
+            if held { Some(taken(&first.lock(&name).owned_by(&owner)).await) } else { None };
+        let redis = Redis::new(&world.redis_url).unwrap();
+        if connected {
+            redis.ping().await.unwrap();
+        }
+        let locks = LockClient::new(redis, LockOptions::default());
+        let lock = locks.lock(&name);
+        let lock = if held { lock.owned_by(&owner) } else { lock };
+        let ended = poll_and_drop(polls, lock.try_acquire()).await;
         locks.shutdown().await;
-        // One hold was given back: neither none nor both.
-        assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("1"), "{polls}");
-        outer.release().await.unwrap();
-        assert!(!world.exists(&name).await);
-    }
-}
-
-/// An acquire that never reached Redis must not be cleaned up after with the hold that the
-/// same owner has from before.
-#[tokio::test]
-async fn a_second_acquire_dropped_at_any_await_point_leaves_the_first_hold_alone() {
-    let world = World::new().await;
-    for connected in [true, false] {
-        for polls in 0..60 {
-            let first = world.lock_client(Lease::Renewed(LONG));
-            let name = format!("{}:{connected}:{polls}", world.lock_name());
-            let owner = first.owner();
-            let outer = first.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
-            let redis = Redis::new(&world.redis_url).unwrap();
-            if connected {
-                redis.ping().await.unwrap();
-            }
-            let second = LockClient::new(redis, LockOptions::default().lease(Lease::Renewed(LONG)));
-            poll_and_drop(polls, second.lock(&name).owned_by(&owner).try_acquire()).await;
-            second.shutdown().await;
-            let holds = world.holds(&name, owner.field()).await;
-            assert_eq!(holds.as_deref(), Some("1"), "after {polls} polls, connected: {connected}");
+        let fields: Vec<(String, String)> = world.ask(&["HGETALL", &name]).await;
+        let outers = outer.iter().map(|outer| (outer.owner().field().to_owned(), "1".to_owned()));
+        assert_eq!(fields, outers.collect::<Vec<_>>(), "after {polls} polls, ended: {ended}");
+        if let Some(outer) = outer {
             outer.release().await.unwrap();
             assert!(!world.exists(&name).await);
         }
+    }
+}
+
+/// The lock stays held: whoever was dropped leaves neither a hold nor a subscription.
+#[tokio::test]
+async fn a_wait_for_a_held_lock_dropped_at_any_await_point_leaves_no_subscription() {
+    let world = World::new().await;
+    let holder = world.client();
+    for manner in manners() {
+        let name = format!("{}:{manner:?}", world.name());
+        let held = manner.others(&holder, &name).acquire().await.unwrap();
+        for polls in 0..POLLS {
+            // Not connected yet, and so at first with the await points of that.
+            let locks = client(&world);
+            let lock = manner.lock(&locks, &name, &locks.owner());
+            manner.wait_and_drop(lock, polls, world.redis.clone()).await;
+            locks.shutdown().await;
+        }
+        until_nobody_listens(&world, &name).await;
+        assert_eq!(world.holds(&name, held.owner().field()).await.as_deref(), Some("1"));
+        held.release().await.unwrap();
+        assert!(world.is_gone(&name).await);
     }
 }

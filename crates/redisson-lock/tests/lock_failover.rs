@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use faults::{Fault, Proxy};
 use futures_util::FutureExt;
-use redisson_lock::{Lease, LockClient, LockError};
+use redis_link::Redis;
+use redisson_lock::{Lease, LockClient, LockError, LockOptions};
 
-use crate::lock_redlock::{NAME, Party, client, exists, hold_by_a_stranger, renewed, start};
-use testkit::redis_nodes::{DURABLE, Node};
+use crate::lock_redlock::{
+    NAME, Party, client, exists, hold_by_a_stranger, listeners, renewed_on, start,
+};
+use crate::world::{LONG, waiting};
+use testkit::redis_nodes::{DURABLE, Node, Sentinels};
 use testkit::wait::{eventually, must};
 
 /// No renewal of it falls into a test.
@@ -33,24 +37,18 @@ impl Pair {
     /// From here on the replica gets nothing.
     async fn cut(&self) {
         self.link.break_by(Fault::Down);
-        eventually("the replica has lost its master", async || {
-            let status = self.replica.field(&["INFO", "replication"], "master_link_status");
-            status.await == "down"
-        })
-        .await;
+        self.replica.until_cut_off().await.unwrap();
     }
 
     /// The master dies, the replica takes its place.
     async fn fail_over(&mut self) {
         self.master.kill();
-        self.replica.command::<()>(&["REPLICAOF", "NO", "ONE"]).await;
+        self.replica.promote().await.unwrap();
     }
 
     async fn until_replicated(&self, key: &str) {
-        eventually("the replica has it", async || {
-            self.replica.command::<i64>(&["EXISTS", key]).await == 1
-        })
-        .await;
+        let there = async || self.replica.command::<i64>(&["EXISTS", key]).await == 1;
+        eventually("the replica has it", there).await;
     }
 }
 
@@ -65,17 +63,6 @@ async fn a_failover_forgets_a_grant_that_was_not_replicated_and_two_hold() {
     let b = client(&pair.replica).lock(NAME).lease(HOUR).try_acquire().await.unwrap();
     let b = b.expect("the replica knows of no holder");
     assert!(!a.is_lost() && !b.is_lost(), "both hold");
-}
-
-/// The same with a link that works: what was replicated is not forgotten.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_failover_keeps_a_grant_that_was_replicated() {
-    let mut pair = Pair::start().await;
-    let a = client(&pair.master).lock(NAME).lease(HOUR).try_acquire().await.unwrap().unwrap();
-    pair.until_replicated(NAME).await;
-    pair.fail_over().await;
-    assert!(client(&pair.replica).lock(NAME).try_acquire().await.unwrap().is_none());
-    drop(a);
 }
 
 /// T6b.
@@ -176,7 +163,7 @@ async fn a_clock_that_leaps_gives_a_majority_to_two_until_the_next_renewal() {
     let a = first.locks.lock(NAME).lease(soon).acquire().await.unwrap();
     assert_eq!(a.granted(), 3);
     leap(&nodes[0]).await;
-    renewed(&nodes[1], 4).await;
+    renewed_on(&nodes[1], 4).await;
     assert!(!exists(&nodes[0]).await, "its renewal did not make it anew");
     assert!(a.lost().now_or_never().is_none() && !a.is_lost());
     // another one does, and A is told by its renewal, whether there is a B or not.
@@ -207,15 +194,37 @@ async fn a_waiter_turned_away_by_a_replica_keeps_what_it_gets_from_the_master() 
     // Of nobody: it refuses writes.
     node.command::<()>(&["REPLICAOF", "127.0.0.1", "1"]).await;
     node.command::<()>(&["CONFIG", "RESETSTAT"]).await;
-    let waiting = tokio::spawn(locks.lock(NAME).lease(HOUR).acquire());
+    let waiter = waiting(&locks.lock(NAME).lease(HOUR));
     eventually("it was turned away", async || {
         !node.field(&["INFO", "errorstats"], "errorstat_READONLY").await.is_empty()
     })
     .await;
-    node.command::<()>(&["REPLICAOF", "NO", "ONE"]).await;
-    let guard = must("it enters", waiting).await.unwrap().unwrap();
+    node.promote().await.unwrap();
+    let guard = must("it enters", waiter).await.unwrap().unwrap();
     locks.shutdown().await; // all that was to be cleaned up is
-    assert_eq!(node.command::<i64>(&["EXISTS", NAME]).await, 1);
+    assert!(exists(&node).await);
     guard.release().await.unwrap();
-    assert_eq!(node.command::<i64>(&["EXISTS", NAME]).await, 0);
+    assert!(!exists(&node).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_and_a_waiter_survive_the_failover_by_sentinels() {
+    let (mut master, replica) = (Node::start(&[]).await, Node::start(&[]).await);
+    replica.replica_of(&master).await;
+    let sentinels = Sentinels::start(&master, 3, 2).await;
+    let client = || {
+        let options = LockOptions::default().lease(Lease::Renewed(LONG));
+        LockClient::new(Redis::new(&sentinels.url()).unwrap(), options)
+    };
+    let replicated = client().lock(NAME).acknowledged_by(1, Duration::from_secs(10));
+    let guard = replicated.acquire().await.unwrap();
+    let waiter = waiting(&client().lock(NAME));
+    eventually("the waiter listens", async || listeners(&master).await == 1).await;
+    master.kill();
+    sentinels.promoted(&replica).await;
+    assert!(!waiter.is_finished(), "the new master knows who holds it");
+    // In the background, and again until the new master has it.
+    drop(guard);
+    must("the waiter enters", waiter).await.unwrap().unwrap().release().await.unwrap();
+    assert!(!exists(&replica).await);
 }

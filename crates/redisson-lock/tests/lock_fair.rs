@@ -1,18 +1,14 @@
 //! The fair lock: who is next, what stands in Redis meanwhile, and what becomes of those who leave.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use faults::{Fault, Proxy};
-use redis_link::Redis;
-use redisson_lock::{
-    Guard, Lease, Lock, LockClient, LockError, LockOptions, MultiLock, RedLock, RedLockOptions,
-};
-use tokio::task::{JoinHandle, JoinSet, yield_now};
+use faults::Fault;
+use redisson_lock::{Lock, LockClient, LockError, LockOptions, MultiLock, RedLock, RedLockOptions};
+use tokio::task::JoinSet;
 
-use crate::lock::LONG;
-use crate::world::World;
+use crate::world::{World, channel, heard, hearing, taken, waiting};
 use testkit::wait::{eventually, must};
 
 /// What a waiter adds to the places of those behind it, as Redisson's `fairLockWaitTimeout`.
@@ -74,14 +70,9 @@ fn fair(locks: &LockClient, name: &str) -> Lock {
     locks.lock(name).fair()
 }
 
-fn waiting(lock: &Lock) -> JoinHandle<Result<Guard, LockError>> {
-    tokio::spawn(lock.acquire())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fair_lock_stands_in_redis_as_redissons_does() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let (world, name, locks) = World::with_locks().await;
     let held = fair(&locks, &name).acquire().await.unwrap();
     assert_eq!(world.holds(&name, held.owner().field()).await.as_deref(), Some("1"));
     assert!(world.fair_queue(&name).await.is_empty(), "who enters at once stands in no queue");
@@ -90,12 +81,9 @@ async fn a_fair_lock_stands_in_redis_as_redissons_does() {
     let second = waiting(&fair(&locks, &name));
     let queue = world.until_queued(&name, 2).await;
     for (place, waiter) in queue.iter().enumerate() {
-        let channel = format!("{}:{waiter}", world.channel(&name));
-        eventually("each listens on a channel of its own", async || {
-            let answer: (String, i64) = world.ask(&["PUBSUB", "NUMSUB", &channel]).await;
-            answer.1 == 1
-        })
-        .await;
+        let channel = format!("{}:{waiter}", channel(&name));
+        let alone = async || world.subscribers(&channel).await == 1;
+        eventually("each listens on a channel of its own", alone).await;
         // Behind the lease of the holder, and one place for each.
         let behind = PLACE * (i64::try_from(place).unwrap() + 1);
         let left = world.place_left(&name, waiter).await;
@@ -125,8 +113,8 @@ async fn a_fair_lock_stands_in_redis_as_redissons_does() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn waiters_of_all_clients_enter_in_the_order_in_which_they_came() {
     let world = World::new().await;
-    let name = world.lock_name();
-    let clients: Vec<_> = (0..4).map(|_| world.lock_client(Lease::Renewed(LONG))).collect();
+    let name = world.name();
+    let clients: Vec<_> = (0..4).map(|_| world.client()).collect();
     let held = fair(&clients[0], &name).acquire().await.unwrap();
     let (entered, mut tasks) = (Arc::new(AtomicUsize::new(0)), JoinSet::new());
     for number in 0..40 {
@@ -144,53 +132,17 @@ async fn waiters_of_all_clients_enter_in_the_order_in_which_they_came() {
     assert!(world.is_gone(&name).await);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_who_come_again_and_again_are_inside_one_at_a_time() {
-    let world = World::new().await;
-    let (name, counter) = (world.lock_name(), Arc::new(AtomicU64::new(0)));
-    let mut tasks = JoinSet::new();
-    let mut clients = Vec::new();
-    for _ in 0..3 {
-        let options = LockOptions::default().fair(true);
-        let locks = world.locks(options);
-        for _ in 0..4 {
-            let (lock, counter) = (locks.lock(&name), Arc::clone(&counter));
-            tasks.spawn(async move {
-                for _ in 0..25 {
-                    let guard = lock.acquire().await.unwrap();
-                    // Not one step: two at once would lose a count.
-                    let seen = counter.load(Ordering::SeqCst);
-                    yield_now().await;
-                    counter.store(seen + 1, Ordering::SeqCst);
-                    guard.release().await.unwrap();
-                }
-            });
-        }
-        clients.push(locks);
-    }
-    must("all have been inside", tasks.join_all()).await;
-    assert_eq!(counter.load(Ordering::SeqCst), 12 * 25);
-    assert!(world.is_gone(&name).await);
-    for locks in clients {
-        locks.shutdown().await;
-    }
-}
-
 /// Between its release and the entry of the next one a fair lock is free, and not for everybody.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_free_lock_is_kept_for_the_first_in_the_queue_who_is_told() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let (world, name, locks) = World::with_locks().await;
     let lock = fair(&locks, &name);
     let held = lock.acquire().await.unwrap();
     world.foreign_waiter(&name).await;
-    let channel = format!("{}:{FOREIGN}", world.channel(&name));
-    let subscriber = world.redis.subscriber(&world.redis.shard_of(&channel)).await.unwrap();
-    let (mut sink, mut heard) = subscriber.split();
-    sink.subscribe(&[channel]).await.unwrap();
+    let channel = format!("{}:{FOREIGN}", channel(&name));
+    let mut hearing = hearing(&world.redis, &channel).await;
     held.release().await.unwrap();
-    let message = must("it is told", heard.next()).await.unwrap();
-    assert_eq!(message.get_payload::<String>().unwrap(), "0");
+    assert_eq!(heard(&mut hearing).await, "0");
     let place = world.place_left(&name, FOREIGN).await;
     assert!(place > PLACE / 2, "Redisson counts with the place: {place}");
     assert_eq!(world.turn_of(&name).await.as_deref(), Some(FOREIGN));
@@ -201,27 +153,31 @@ async fn a_free_lock_is_kept_for_the_first_in_the_queue_who_is_told() {
     assert_eq!(world.fair_queue(&name).await, [FOREIGN], "no place is left of those who gave up");
 }
 
+/// Redisson releases without a limit for the one it tells; then who waits behind it sets the limit.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_waiter_is_skipped() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
-    let held = fair(&locks, &name).acquire().await.unwrap();
-    world.foreign_waiter(&name).await;
-    let waiter = waiting(&fair(&locks, &name));
-    world.until_queued(&name, 2).await;
-    held.release().await.unwrap();
-    // In five seconds. Its place would last five minutes.
-    let guard = must("the next one enters", waiter).await.unwrap().unwrap();
-    guard.release().await.unwrap();
-    assert!(world.is_gone(&name).await);
+async fn a_dead_waiter_is_skipped_whoever_told_it() {
+    let (world, name, locks) = World::with_locks().await;
+    for told_by_us in [true, false] {
+        let name = format!("{name}:{told_by_us}");
+        let lock = fair(&locks, &name);
+        let held = if told_by_us { Some(taken(&lock).await) } else { None };
+        world.foreign_waiter(&name).await;
+        let waiter = waiting(&lock);
+        world.until_queued(&name, 2).await;
+        if let Some(held) = held {
+            held.release().await.unwrap();
+        }
+        // In five seconds. Its place would last five minutes.
+        must("the next one enters", waiter).await.unwrap().unwrap().release().await.unwrap();
+        assert!(world.is_gone(&name).await);
+    }
 }
 
 /// Redisson makes the place of who joins, and how long it sleeps, of the places before it: were the turn
 /// of the first a short place, those behind would lose theirs when it enters.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_joins_behind_the_one_that_was_told_has_a_whole_place() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let (world, name, locks) = World::with_locks().await;
     let held = fair(&locks, &name).acquire().await.unwrap();
     world.foreign_waiter(&name).await;
     held.release().await.unwrap();
@@ -237,8 +193,7 @@ async fn who_joins_behind_the_one_that_was_told_has_a_whole_place() {
 /// One that was told, entered by Redisson's script and stands in the queue again was not told again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_is_over_puts_nobody_out_who_came_again() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let (world, name, locks) = World::with_locks().await;
     let lock = fair(&locks, &name);
     let held = lock.acquire().await.unwrap();
     world.foreign_waiter(&name).await;
@@ -257,21 +212,9 @@ async fn a_turn_that_is_over_puts_nobody_out_who_came_again() {
     assert!(world.is_gone(&name).await);
 }
 
-/// Redisson releases without a limit for the one it tells; who waits behind it sets the limit.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_dead_waiter_that_redisson_told_is_skipped_too() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
-    world.foreign_waiter(&name).await;
-    let guard = must("it enters", fair(&locks, &name).acquire()).await.unwrap();
-    guard.release().await.unwrap();
-    assert!(world.is_gone(&name).await);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_comes_to_look_keeps_its_place_and_those_behind_it_theirs() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let (world, name, locks) = World::with_locks().await;
     let held = fair(&locks, &name).acquire().await.unwrap();
     let waiter = waiting(&fair(&locks, &name));
     let ours = world.until_queued(&name, 1).await.remove(0);
@@ -280,7 +223,7 @@ async fn a_waiter_that_comes_to_look_keeps_its_place_and_those_behind_it_theirs(
     let now = world.now_ms().await;
     let [sooner, later] = [now + 1_000, now + 2_000].map(|ends| ends.to_string());
     world.ask::<()>(&["ZADD", &World::places(&name), &sooner, &ours, &later, FOREIGN]).await;
-    world.ask::<()>(&["PUBLISH", &format!("{}:{ours}", world.channel(&name)), "0"]).await;
+    world.ask::<()>(&["PUBLISH", &format!("{}:{ours}", channel(&name)), "0"]).await;
     eventually("it has looked", async || world.place_left(&name, &ours).await > PLACE / 2).await;
     assert!(world.place_left(&name, FOREIGN).await > world.place_left(&name, &ours).await);
     held.release().await.unwrap();
@@ -290,8 +233,7 @@ async fn a_waiter_that_comes_to_look_keeps_its_place_and_those_behind_it_theirs(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_gives_up_leaves_the_queue_and_the_others_their_order() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let (world, name, locks) = World::with_locks().await;
     let held = fair(&locks, &name).acquire().await.unwrap();
     let mut waiters = Vec::new();
     for number in 0..3 {
@@ -321,10 +263,8 @@ async fn who_gives_up_leaves_the_queue_and_the_others_their_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_answer_is_lost_keeps_its_place() {
     for fault in [Fault::LoseAnswer, Fault::LoseRequest] {
-        let world = World::new().await;
-        let (name, holder) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
-        let proxy = Proxy::start(&world.redis_url).await.unwrap();
-        let locks = LockClient::new(Redis::new(proxy.url()).unwrap(), LockOptions::default());
+        let (world, name, holder) = World::with_locks().await;
+        let (proxy, locks) = world.behind_proxy(LockOptions::default()).await;
         // Every script is known to the server afterwards: a call is one request.
         fair(&locks, &name).acquire().await.unwrap().release().await.unwrap();
         let held = fair(&holder, &name).acquire().await.unwrap();
@@ -333,12 +273,8 @@ async fn a_waiter_whose_answer_is_lost_keeps_its_place() {
         let queue = world.until_queued(&name, 1).await;
         let behind = waiting(&fair(&holder, &name));
         world.until_queued(&name, 2).await;
-        eventually("it listens", async || {
-            let channel = format!("{}:{}", world.channel(&name), queue[0]);
-            let answer: (String, i64) = world.ask(&["PUBSUB", "NUMSUB", &channel]).await;
-            answer.1 == 1
-        })
-        .await;
+        let channel = format!("{}:{}", channel(&name), queue[0]);
+        eventually("it listens", async || world.subscribers(&channel).await == 1).await;
         assert_eq!(world.fair_queue(&name).await[..1], queue);
         held.release().await.unwrap();
         let guard = must("it enters first", waiter).await.unwrap().unwrap();
@@ -351,58 +287,38 @@ async fn a_waiter_whose_answer_is_lost_keeps_its_place() {
     }
 }
 
+/// An owner has one place, however many of its tasks wait; while it holds the lock it needs none.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_holds_a_fair_lock_enters_again_before_those_who_wait() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
-    let owner = locks.owner();
-    let lock = fair(&locks, &name).owned_by(&owner).fenced();
-    let outer = lock.acquire().await.unwrap();
-    let waiter = waiting(&fair(&locks, &name).fenced());
-    world.until_queued(&name, 1).await;
-    let inner = must("it enters again", lock.acquire()).await.unwrap();
-    assert_eq!(inner.fence(), outer.fence());
-    inner.release().await.unwrap();
-    assert!(!waiter.is_finished());
-    assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("1"));
-    let first = outer.fence();
-    outer.release().await.unwrap();
-    let guard = must("the waiter enters", waiter).await.unwrap().unwrap();
-    assert!(guard.fence() > first);
-    guard.release().await.unwrap();
-    assert!(world.is_gone(&name).await);
-}
-
-/// An owner has one place, however many of its tasks wait.
-#[tokio::test(flavor = "multi_thread")]
-async fn two_waits_of_one_owner_have_one_place_which_the_last_of_them_leaves() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+async fn two_waits_of_one_owner_have_one_place_and_a_holder_enters_again_before_those_who_wait() {
+    let (world, name, locks) = World::with_locks().await;
     let held = fair(&locks, &name).acquire().await.unwrap();
     let owner = locks.owner();
-    let lock = fair(&locks, &name).owned_by(&owner);
+    let lock = fair(&locks, &name).owned_by(&owner).fenced();
     let (one, two) = (waiting(&lock), waiting(&lock));
     world.until_queued(&name, 1).await;
-    let behind = waiting(&fair(&locks, &name));
+    let behind = waiting(&fair(&locks, &name).fenced());
     let queue = world.until_queued(&name, 2).await;
     assert_eq!(queue[0], owner.field());
     one.abort();
     assert!(one.await.unwrap_err().is_cancelled());
     held.release().await.unwrap();
-    let guard = must("the other one enters", two).await.unwrap().unwrap();
-    // A second one of the owner enters too, and both have to leave.
-    let again = must("the owner enters again", lock.acquire()).await.unwrap();
-    guard.release().await.unwrap();
+    let outer = must("the other one enters", two).await.unwrap().unwrap();
+    let inner = must("the owner enters again", lock.acquire()).await.unwrap();
+    let token = outer.fence();
+    assert_eq!(inner.fence(), token);
+    outer.release().await.unwrap();
     assert!(!behind.is_finished());
-    again.release().await.unwrap();
-    must("the one behind enters", behind).await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("1"));
+    inner.release().await.unwrap();
+    let guard = must("the one behind enters", behind).await.unwrap().unwrap();
+    assert!(guard.fence() > token);
+    guard.release().await.unwrap();
     assert!(world.is_gone(&name).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_and_fair_keep_each_other_out_and_several_at_once_are_refused() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let (world, name, locks) = World::with_locks().await;
     let plain = locks.lock(&name).acquire().await.unwrap();
     assert!(fair(&locks, &name).try_acquire().await.unwrap().is_none());
     plain.release().await.unwrap();

@@ -4,125 +4,119 @@ use std::time::Duration;
 
 use faults::{Fault, Proxy};
 use futures_util::FutureExt;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use private_stores::{Home, Plan, Server, Servers};
 use redis_link::Redis;
-use redisson_lock::{Guard, Lease, LockClient, LockError, LockOptions};
+use redisson_lock::{Guard, Lease, Lock, LockClient, LockError, LockOptions};
 
-use crate::lock::LONG;
-use crate::world::World;
+use crate::world::{LONG, World, passes, renewed, taken};
+use testkit::redis_nodes::Node;
 use testkit::wait::{eventually, must};
 
+/// Over while a test waits.
+const LEASE: Duration = Duration::from_millis(300);
 /// Long enough that a busy machine renews it in time.
 const SHORT: Duration = Duration::from_millis(1200);
 
-/// Waits until the lease was seen to grow so often.
-pub async fn renewed(world: &World, name: &str, times: usize) {
-    let (mut seen, mut before) = (0, i64::MAX);
-    eventually("the lease was renewed", async || {
-        let left = world.pttl(name).await;
-        seen += usize::from(left > before);
-        before = left;
-        seen >= times
-    })
-    .await;
-}
-
+/// T5.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_is_renewed_past_its_end_and_no_longer_after_the_release() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(SHORT)));
-    let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
-    renewed(&world, &name, 5).await;
-    assert!(guard.lost().now_or_never().is_none());
-    let (field, lost) = (guard.owner().field().to_owned(), guard.lost());
-    guard.release().await.unwrap();
+async fn work_that_outlasts_the_lease_is_alone_with_a_watchdog_and_not_without() {
+    let (world, name, a) = World::with_locks().await;
+    let b = world.client();
+    let unwatched = taken(&a.lock(&name).lease(Lease::Fixed(LEASE))).await;
+    let both = must("B enters while A works", b.lock(&name).acquire()).await.unwrap();
+    assert!(unwatched.is_lost());
+    both.release().await.unwrap();
+    drop(unwatched);
+
+    let watched = taken(&a.lock(&name).lease(Lease::Renewed(SHORT))).await;
+    renewed(5, async || world.pttl(&name).await).await;
+    assert!(b.lock(&name).try_acquire().await.unwrap().is_none());
+    assert!(!watched.is_lost() && watched.lost().now_or_never().is_none());
+    let (field, lost) = (watched.owner().field().to_owned(), watched.lost());
+    watched.release().await.unwrap();
     // A watchdog that outlived the release would keep this alive.
     world.ask::<()>(&["HSET", &name, &field, "1"]).await;
     world.ask::<()>(&["PEXPIRE", &name, "1200"]).await;
     eventually("the lease ended", async || !world.exists(&name).await).await;
     assert!(lost.now_or_never().is_none(), "a released lock is not a lost one");
+    assert!(b.lock(&name).try_acquire().await.unwrap().is_some());
 }
 
+/// T2, T3 and T4. That A and B overlap no release can mend: only a renewal, or a fence. B may also be A's own
+/// owner, who takes the lock anew: the two guards are two all the same.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fixed_lease_is_never_renewed_and_announces_its_end() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
-    let fixed = Lease::Fixed(Duration::from_millis(200));
-    let guard = locks
-        .lock(&name)
-        .owned_by(&locks.owner())
-        .lease(fixed)
-        .try_acquire()
-        .await
-        .unwrap()
-        .unwrap();
-    must("the end is announced", guard.lost()).await;
-    eventually("Redis let go", async || !world.exists(&name).await).await;
-    assert!(matches!(guard.release().await, Err(LockError::NotHeld(_))));
+async fn an_expired_owner_cannot_release_what_the_next_one_holds() {
+    let (world, name, b) = World::with_locks().await;
+    for (same_owner, drops) in [(false, false), (false, true), (true, false), (true, true)] {
+        let a = world.client();
+        let owned = a.lock(&name).owned_by(&a.owner());
+        let lock = if same_owner { owned.clone() } else { a.lock(&name) };
+        let expired = taken(&lock.lease(Lease::Fixed(LEASE))).await;
+        must("A is told, and works on", expired.lost()).await;
+        eventually("Redis let go", async || !world.exists(&name).await).await;
+        let others = if same_owner { owned } else { b.lock(&name) };
+        let next = taken(&others).await;
+        if drops {
+            drop(expired);
+        } else {
+            assert!(matches!(expired.release().await, Err(LockError::NotHeld(_))));
+        }
+        a.shutdown().await; // whatever A had to give back is given back
+        assert_eq!(world.holds(&name, next.owner().field()).await.as_deref(), Some("1"));
+        let c = world.client().lock(&name).try_acquire().await.unwrap();
+        assert!(c.is_none(), "C entered while B works");
+        assert!(!next.is_lost());
+        next.release().await.unwrap();
+        assert!(!world.exists(&name).await);
+    }
+}
+
+/// A lock must not outlive the work that hangs while its watchdog barks on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_is_renewed_no_longer_than_it_may_last() {
+    let (world, name, other) = World::with_locks().await;
+    let options = LockOptions::default().lease(Lease::Renewed(LEASE * 2));
+    let locks = world.locks(options.max_hold(Some(Duration::from_millis(500))));
+    let hangs = taken(&locks.lock(&name)).await;
+    must("the holder is told", hangs.lost()).await;
+    let next = must("the next one enters", other.lock(&name).acquire()).await.unwrap();
+    next.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_vanished_or_was_taken_over_is_announced_and_not_made_again() {
     let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(SHORT)));
-    let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
+    let (name, locks) = (world.name(), world.lock_client(Lease::Renewed(SHORT)));
+    let guard = taken(&locks.lock(&name)).await;
     world.ask::<()>(&["DEL", &name]).await;
     must("the loss is announced", guard.lost()).await;
     assert!(!world.exists(&name).await, "a renewal never creates");
     assert!(matches!(guard.release().await, Err(LockError::NotHeld(_))));
 
-    let guard = locks.lock(&name).try_acquire().await.unwrap().unwrap();
-    world.ask::<()>(&["DEL", &name]).await;
-    world.ask::<()>(&["HSET", &name, "somebody:1", "1"]).await;
-    world.ask::<()>(&["PEXPIRE", &name, "1000000"]).await;
-    must("the loss is announced", guard.lost()).await;
-    drop(guard);
-    locks.shutdown().await;
-    assert_eq!(world.holds(&name, "somebody:1").await.as_deref(), Some("1"));
-    assert!(world.pttl(&name).await > 900_000, "nobody else's lease is changed");
-}
-
-/// A guard whose lock was lost and a guard of the same owner that took it anew are two:
-/// the end of the first does not end the second.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lost_guard_does_not_give_back_what_its_owner_took_later() {
-    let world = World::new().await;
-    let name = world.lock_name();
-    for drops in [true, false] {
-        let locks = world.lock_client(Lease::Renewed(LONG));
-        let owner = locks.owner();
-        let fixed = Lease::Fixed(Duration::from_millis(200));
-        let lost = locks
-            .lock(&name)
-            .owned_by(&owner.clone())
-            .lease(fixed)
-            .try_acquire()
-            .await
-            .unwrap()
-            .unwrap();
-        must("the lease ends", lost.lost()).await;
-        eventually("Redis let go", async || !world.exists(&name).await).await;
-        let anew = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
-        if drops {
-            drop(lost);
+    // Given back before it was announced, or after.
+    for announced in [false, true] {
+        let locks = world.lock_client(Lease::Renewed(SHORT));
+        let guard = taken(&locks.lock(&name)).await;
+        world.taken_over(&name).await;
+        if announced {
+            must("the loss is announced", guard.lost()).await;
+            drop(guard);
         } else {
-            assert!(matches!(lost.release().await, Err(LockError::NotHeld(_))));
+            assert!(matches!(guard.release().await, Err(LockError::NotHeld(_))));
         }
-        locks.shutdown().await; // whatever was to be given back is
-        assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("1"));
-        anew.release().await.unwrap();
+        assert!(locks.lock(&name).try_acquire().await.unwrap().is_none());
+        locks.shutdown().await;
+        assert!(world.is_taken_over(&name).await, "nobody else's lock or lease is changed");
+        world.ask::<()>(&["DEL", &name]).await;
     }
 }
 
-/// Also where the first guard was made before anybody else had its owner, and while its
-/// watchdog still runs: it must not take the later grant for its own.
+/// While the watchdog of the first one still runs, whether its owner was one who may enter again from the start or
+/// became one by its guard.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watchdog_does_not_take_a_later_grant_of_its_owner_for_its_own() {
     let world = World::new().await;
     for recorded in [true, false] {
-        let name = format!("{}:{recorded}", world.lock_name());
+        let name = format!("{}:{recorded}", world.name());
         let locks = world.lock_client(Lease::Renewed(SHORT));
         let lost = if recorded {
             locks.lock(&name).owned_by(&locks.owner()).try_acquire().await
@@ -146,39 +140,16 @@ async fn a_watchdog_does_not_take_a_later_grant_of_its_owner_for_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_cut_off_from_redis_learns_it_by_the_deadline() {
     let world = World::new().await;
+    let options = LockOptions::default().lease(Lease::Renewed(SHORT));
     for fault in [Fault::Down, Fault::Deaf] {
-        let proxy = Proxy::start(&world.redis_url).await.unwrap();
-        let name = format!("{}:{fault:?}", world.lock_name());
-        let lease = Lease::Fixed(SHORT);
-        let locks =
-            LockClient::new(Redis::new(proxy.url()).unwrap(), LockOptions::default().lease(lease));
-        let renewed = Lease::Renewed(SHORT);
-        let guard = locks
-            .lock(&name)
-            .owned_by(&locks.owner())
-            .lease(renewed)
-            .try_acquire()
-            .await
-            .unwrap()
-            .unwrap();
+        let (proxy, locks) = world.behind_proxy(options).await;
+        let name = format!("{}:{fault:?}", world.name());
+        let guard = taken(&locks.lock(&name)).await;
         proxy.break_by(fault);
         must("the loss is announced", guard.lost()).await;
         eventually("Redis let go", async || !world.exists(&name).await).await;
         drop(guard);
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_went_deaf_is_replaced() {
-    let world = World::new().await;
-    let proxy = Proxy::start(&world.redis_url).await.unwrap();
-    let redis = Redis::new(proxy.url()).unwrap();
-    redis.ping().await.unwrap();
-    proxy.break_by(Fault::Deaf);
-    assert!(redis.ping().await.unwrap_err().outcome_unknown());
-    proxy.break_by(Fault::None);
-    // The network is well again; only the old connection will never answer.
-    redis.ping().await.unwrap();
 }
 
 struct Shared {
@@ -192,29 +163,20 @@ struct Shared {
 /// A lock held once by an owner who may enter again, behind a proxy.
 async fn held_once_behind_a_proxy(fair: bool) -> Shared {
     let world = World::new().await;
-    let proxy = Proxy::start(&world.redis_url).await.unwrap();
-    let lease = Lease::Renewed(LONG);
-    let locks = LockClient::new(
-        Redis::new(proxy.url()).unwrap(),
-        LockOptions::default().lease(lease).fair(fair),
-    );
-    let name = world.lock_name();
-    let outer = locks.lock(&name).owned_by(&locks.owner()).try_acquire().await.unwrap().unwrap();
+    let options = LockOptions::default().lease(Lease::Renewed(LONG)).fair(fair);
+    let (proxy, locks) = world.behind_proxy(options).await;
+    let name = world.name();
+    let outer = taken(&locks.lock(&name).owned_by(&locks.owner())).await;
     // Every script is known to the server by now: a call is one request.
-    locks
-        .lock(&name)
-        .owned_by(outer.owner())
-        .try_acquire()
-        .await
-        .unwrap()
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    passes(&locks.lock(&name).owned_by(outer.owner())).await;
     Shared { world, proxy, locks, name, outer }
 }
 
 impl Shared {
+    fn inner(&self) -> Lock {
+        self.locks.lock(&self.name).owned_by(self.outer.owner())
+    }
+
     async fn one_hold_remains(self) {
         self.locks.shutdown().await;
         let holds = self.world.holds(&self.name, self.outer.owner().field()).await;
@@ -234,9 +196,7 @@ fn losses() -> [(Fault, bool); 4] {
 async fn a_release_whose_answer_is_lost_costs_one_hold_not_two() {
     for (fault, fair) in losses() {
         let shared = held_once_behind_a_proxy(fair).await;
-        let owner = shared.outer.owner();
-        let inner =
-            shared.locks.lock(&shared.name).owned_by(owner).try_acquire().await.unwrap().unwrap();
+        let inner = taken(&shared.inner()).await;
         shared.proxy.break_by(fault);
         let released = inner.release().await;
         assert!(released.as_ref().is_err_and(LockError::outcome_unknown), "{released:?}");
@@ -249,63 +209,26 @@ async fn an_acquire_whose_answer_is_lost_is_taken_back_and_one_that_never_came_i
     for (fault, fair) in losses() {
         let shared = held_once_behind_a_proxy(fair).await;
         shared.proxy.break_by(fault);
-        let taken =
-            shared.locks.lock(&shared.name).owned_by(shared.outer.owner()).try_acquire().await;
+        let taken = shared.inner().try_acquire().await;
         assert!(taken.as_ref().is_err_and(LockError::outcome_unknown), "{taken:?}");
         shared.one_hold_remains().await;
     }
 }
 
-async fn private_redis() -> Servers {
-    let plan = Plan { home: Home::Throwaway, postgres: false, redis: true, durable: false };
-    tokio::task::spawn_blocking(move || Servers::start(&plan).unwrap()).await.unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_learns_that_redis_sleeps_and_nothing_is_left_when_it_wakes() {
-    let servers = private_redis().await;
-    let redis = Redis::new(servers.redis_url().unwrap()).unwrap();
-    let lease = Lease::Renewed(SHORT);
-    let locks = LockClient::new(redis.clone(), LockOptions::default().lease(lease));
-    let guard = locks.lock("held").try_acquire().await.unwrap().unwrap();
-    let pid = Pid::from_raw(servers.pid(Server::Redis).unwrap().cast_signed());
-    kill(pid, Signal::SIGSTOP).unwrap();
+    let node = Node::start(&[]).await;
+    let options = LockOptions::default().lease(Lease::Renewed(SHORT));
+    let locks = LockClient::new(Redis::new(&node.url()).unwrap(), options);
+    let guard = taken(&locks.lock("held")).await;
+    node.pause();
     // Sent, but not done before Redis wakes: unknown, and taken back then.
-    let long = Lease::Renewed(LONG);
-    let unknown = locks.lock("asleep").owned_by(&locks.owner()).lease(long).try_acquire().await;
+    let asleep = locks.lock("asleep").owned_by(&locks.owner()).lease(Lease::Renewed(LONG));
+    let unknown = asleep.try_acquire().await;
     assert!(unknown.as_ref().is_err_and(LockError::retry_may_help), "{unknown:?}");
     must("the loss is announced", guard.lost()).await;
-    kill(pid, Signal::SIGCONT).unwrap();
+    node.resume();
     drop(guard);
     locks.shutdown().await;
-    for name in ["held", "asleep"] {
-        let there: i64 = redis.query(redis::cmd("EXISTS").arg(name)).await.unwrap();
-        assert_eq!(there, 0, "{name}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_restarted_redis_that_knows_no_script_serves_at_once() {
-    let mut servers = private_redis().await;
-    let redis = Redis::new(servers.redis_url().unwrap()).unwrap();
-    let locks = LockClient::new(
-        redis.clone(),
-        LockOptions::default().lease(Lease::Renewed(Duration::from_secs(3))),
-    );
-    for _ in 0..2 {
-        let held = locks.lock("held").try_acquire().await.unwrap().unwrap();
-        locks.lock("other").try_acquire().await.unwrap().unwrap().release().await.unwrap();
-        let mut stopped = servers;
-        servers = tokio::task::spawn_blocking(move || {
-            stopped.restart(Server::Redis).unwrap();
-            stopped
-        })
-        .await
-        .unwrap();
-        // The old connection is found broken by whoever uses it first.
-        eventually("Redis answers again", async || redis.ping().await.is_ok()).await;
-        locks.lock("other").try_acquire().await.unwrap().unwrap().release().await.unwrap();
-        must("the loss is announced", held.lost()).await;
-        assert!(matches!(held.release().await, Err(LockError::NotHeld(_))));
-    }
+    assert_eq!(node.command::<i64>(&["EXISTS", "held", "asleep"]).await, 0);
 }

@@ -13,12 +13,10 @@ use redis_link::{AnyConnection, LentConnection, Redis};
 use redisson_lock::blocking::BlockingClient;
 use redisson_lock::fake::FakeRedis;
 use redisson_lock::{Guard, Lease, Lock, LockClient, LockError, LockOptions, MultiLock};
-use testkit::program::Program;
 use testkit::redis_nodes::Node;
 use testkit::wait::{eventually, must};
 
-use crate::lock::LONG;
-use crate::world::World;
+use crate::world::{LONG, World, passes, seckill};
 
 /// Both are shorter than the 500 ms after which a server counts as silent.
 const LEASE: Duration = Duration::from_millis(200);
@@ -90,7 +88,7 @@ impl ConnectionLike for SlowFake {
 async fn is_free(fake: &FakeRedis, name: &str) {
     let others = LockClient::new(Redis::over(fake.clone()), LockOptions::default());
     assert_eq!(others.lock(name).state().await.unwrap(), None);
-    others.lock(name).try_acquire().await.unwrap().unwrap().release().await.unwrap();
+    passes(&others.lock(name)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,11 +128,12 @@ async fn a_wait_takes_a_late_grant_for_an_outage() {
         let slow = SlowFake::new(&fake, late, PROMPT);
         let locks = slow.locks(options.outage_patience(LONG));
         // It ends: with the limit of the wait, or with the patience for outages.
-        let entered = locks.lock("l").acquire_within(PROMPT).await;
-        assert!(is_too_late(&entered), "{entered:?}");
-        let entered = locks.lock("l").acquire_within(LEASE * 10).await;
-        assert!(is_too_late(&entered), "{entered:?}");
-        let entered = locks.lock("l").acquire().await;
+        let lock = locks.lock("l");
+        for limit in [PROMPT, LEASE * 10] {
+            let entered = lock.acquire_within(limit).await;
+            assert!(is_too_late(&entered), "{limit:?}: {entered:?}");
+        }
+        let entered = lock.acquire().await;
         assert!(is_too_late(&entered), "{entered:?}");
         locks.shutdown().await;
         is_free(&fake, "l").await;
@@ -197,19 +196,11 @@ struct Behind {
 impl Behind {
     async fn start() -> Self {
         let world = World::new().await;
-        let proxy = Proxy::start(&world.redis_url).await.unwrap();
         let options = LockOptions::default().lease(Lease::Fixed(LEASE));
-        let locks = LockClient::new(Redis::new(proxy.url()).unwrap(), options);
+        let (proxy, locks) = world.behind_proxy(options).await;
         // From here on it is connected, and Redis knows the scripts: a try is one request.
         for lock in [locks.lock(world.name()), locks.lock(world.name()).fair()] {
-            lock.lease(Lease::Fixed(LONG))
-                .fenced()
-                .acquire()
-                .await
-                .unwrap()
-                .release()
-                .await
-                .unwrap();
+            passes(&lock.lease(Lease::Fixed(LONG)).fenced()).await;
         }
         Self { world, proxy, locks }
     }
@@ -241,7 +232,7 @@ impl Behind {
             let name = self.lock(number).name().to_owned();
             assert!(!self.world.exists(&name).await);
             assert!(self.world.fair_queue(&name).await.is_empty());
-            others.lock(name).try_acquire().await.unwrap().unwrap().release().await.unwrap();
+            passes(&others.lock(name)).await;
         }
     }
 }
@@ -296,7 +287,7 @@ async fn no_door_tells_a_grant_whose_answer_comes_when_the_lease_is_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_line_runs_nothing_under_a_lease_that_is_over() {
     let node = Node::start(&[]).await;
-    let program = Program::alone().with("REDIS_URL", &node.url()).with("PATH", "/usr/bin:/bin");
+    let program = seckill(&node.url());
     let run = async |more: &[&str]| {
         node.command::<()>(&["CLIENT", "PAUSE", "60000", "WRITE"]).await;
         let said =
@@ -383,6 +374,6 @@ async fn an_acknowledgement_that_comes_when_the_lease_is_over_grants_nothing() {
     });
     assert!(is_too_late(&entered), "{entered:?}");
     let others = LockClient::new(Redis::new(&master.url()).unwrap(), options);
-    others.lock("l").try_acquire().await.unwrap().unwrap().release().await.unwrap();
+    passes(&others.lock("l")).await;
     locks.shutdown().await;
 }

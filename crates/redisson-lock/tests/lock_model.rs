@@ -22,6 +22,7 @@ use self::model::Verdict;
 use self::run::Run;
 use self::steps::Sequence;
 use testkit::still_clock::StillClock;
+use testkit::variables;
 
 /// By a real clock, before a test that waits in vain says so.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -100,17 +101,11 @@ fn redis() -> Servers {
     Servers::start(&plan).unwrap()
 }
 
-/// A number from the environment: `LOCK_MODEL_SEED=7 LOCK_MODEL_SEQUENCES=1` makes a
-/// failure again.
-#[expect(clippy::disallowed_methods, reason = "there is no other way to tell a test a number")]
-fn told(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap())
-}
-
+/// `LOCK_MODEL_SEED=7 LOCK_MODEL_SEQUENCES=1` makes a failure again.
 fn run_told(sequences: u64) {
     let (servers, begun) = (redis(), Instant::now());
-    let seed = told("LOCK_MODEL_SEED").unwrap_or_else(|| rand::random::<u32>().into());
-    let sequences = told("LOCK_MODEL_SEQUENCES").unwrap_or(sequences);
+    let seed = variables::number("LOCK_MODEL_SEED").unwrap_or_else(|| rand::random::<u32>().into());
+    let sequences = variables::number("LOCK_MODEL_SEQUENCES").unwrap_or(sequences);
     println!("seed {seed}, {sequences} sequences");
     run(servers.redis_url().unwrap(), seed, sequences);
     println!("all in {:.1?}", begun.elapsed());

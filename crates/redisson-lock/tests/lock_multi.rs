@@ -1,17 +1,13 @@
 //! All of several locks as one: all or nothing, whatever comes between.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use redis_link::Redis;
 use redisson_lock::{Lease, Lock, LockClient, LockError, LockOptions, MultiLock};
-use tokio::task::{JoinSet, yield_now};
 
-use crate::lock::LONG;
 use crate::lock_cancelled::poll_and_drop;
-use crate::world::World;
+use crate::world::{LONG, World, taken};
 use testkit::redis_nodes::Node;
 use testkit::wait::{eventually, must};
 
@@ -19,7 +15,7 @@ use testkit::wait::{eventually, must};
 const SHORT: Duration = Duration::from_millis(1200);
 
 fn names(world: &World) -> [String; 3] {
-    ["a", "b", "c"].map(|part| format!("{}:{part}", world.lock_name()))
+    ["a", "b", "c"].map(|part| format!("{}:{part}", world.name()))
 }
 
 fn all(locks: &LockClient, names: &[String]) -> MultiLock {
@@ -39,7 +35,7 @@ impl World {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_are_taken_or_none_is() {
     let world = World::new().await;
-    let (names, locks) = (names(&world), world.lock_client(Lease::Renewed(LONG)));
+    let (names, locks) = (names(&world), world.client());
     let multi = all(&locks, &names);
     let guard = multi.try_acquire().await.unwrap().unwrap();
     assert_eq!(world.are_held(&names).await, [true; 3]);
@@ -64,11 +60,11 @@ async fn all_are_taken_or_none_is() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_for_one_holds_none_of_the_others_and_is_woken() {
     let world = World::new().await;
-    let (names, locks) = (names(&world), world.lock_client(Lease::Renewed(LONG)));
+    let (names, locks) = (names(&world), world.client());
     let other = locks.lock(&names[1]).acquire().await.unwrap();
     let multi = all(&locks, &names);
     let waiter = tokio::spawn(async move { multi.acquire().await });
-    eventually("it waits for the one", async || world.listeners(&names[1]).await > 0).await;
+    world.until_listeners(&names[1], 1).await;
     assert_eq!(world.are_held(&names).await, [false, true, false]);
     other.release().await.unwrap();
     // The lease of a minute would be no help here.
@@ -77,32 +73,6 @@ async fn whoever_waits_for_one_holds_none_of_the_others_and_is_woken() {
     drop(guard);
     locks.shutdown().await;
     assert_eq!(world.are_held(&names).await, [false; 3]);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_who_take_the_same_names_in_opposite_orders_all_finish() {
-    let world = World::new().await;
-    let inside = Arc::new(AtomicUsize::new(0));
-    let mut tasks = JoinSet::new();
-    for number in 0..4 {
-        let mut names = names(&world);
-        if number % 2 == 1 {
-            names.reverse();
-        }
-        let multi = all(&world.lock_client(Lease::Renewed(LONG)), &names);
-        let inside = Arc::clone(&inside);
-        tasks.spawn(async move {
-            for _ in 0..20 {
-                let guard = multi.acquire().await.unwrap();
-                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
-                yield_now().await;
-                assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
-                guard.release().await.unwrap();
-            }
-        });
-    }
-    must("all have been inside twenty times", tasks.join_all()).await;
-    assert_eq!(world.are_held(&names(&world)).await, [false; 3]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +98,7 @@ async fn the_loss_of_one_is_the_loss_of_all_and_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_node_is_named_and_the_others_are_free() {
     let world = World::new().await;
-    let (names, locks) = (names(&world), world.lock_client(Lease::Renewed(LONG)));
+    let (names, locks) = (names(&world), world.client());
     let mut node = Node::start(&[]).await;
     let options = LockOptions::default().outage_patience(Duration::from_millis(300));
     let elsewhere = LockClient::new(Redis::new(&node.url()).unwrap(), options);
@@ -156,7 +126,7 @@ async fn a_dead_node_is_named_and_the_others_are_free() {
     .await;
     // One that is no lock will not become one by waiting.
     locks.shutdown().await;
-    let locks = world.lock_client(Lease::Renewed(LONG));
+    let locks = world.client();
     world.ask::<()>(&["SET", &names[1], "precious"]).await;
     let error = must("the wait fails", all(&locks, &names).acquire()).await.unwrap_err();
     assert!(matches!(&error, LockError::Together(failures)
@@ -171,13 +141,10 @@ async fn what_is_dropped_at_any_await_point_leaves_nothing_behind() {
     let names = names(&world);
     for polls in 0..50 {
         for contended in [false, true] {
-            let locks = world.lock_client(Lease::Renewed(LONG));
+            let locks = world.client();
             let multi = all(&locks, &names);
-            let other = world.lock_client(Lease::Renewed(LONG));
-            let held = match contended {
-                true => Some(other.lock(&names[1]).try_acquire().await.unwrap().unwrap()),
-                false => None,
-            };
+            let other = world.client();
+            let held = if contended { Some(taken(&other.lock(&names[1])).await) } else { None };
             poll_and_drop(polls, multi.try_acquire()).await;
             poll_and_drop(polls, multi.acquire()).await;
             locks.shutdown().await;
@@ -187,7 +154,7 @@ async fn what_is_dropped_at_any_await_point_leaves_nothing_behind() {
                 held.release().await.unwrap();
             }
         }
-        let locks = world.lock_client(Lease::Renewed(LONG));
+        let locks = world.client();
         let guard = all(&locks, &names).acquire().await.unwrap();
         poll_and_drop(polls, guard.release()).await;
         locks.shutdown().await;
@@ -197,8 +164,7 @@ async fn what_is_dropped_at_any_await_point_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn lists_that_make_no_sense_are_refused() {
-    let world = World::new().await;
-    let (name, locks) = (world.lock_name(), world.lock_client(Lease::Renewed(LONG)));
+    let (world, name, locks) = World::with_locks().await;
     assert!(matches!(MultiLock::new(Vec::new()), Err(LockError::NothingToLock)));
     let owner = locks.owner();
     for second in [locks.lock(&name), locks.clone().lock(&name).owned_by(&owner)] {

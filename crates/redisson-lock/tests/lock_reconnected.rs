@@ -10,7 +10,7 @@ use testkit::redis_nodes::{Cluster, Node};
 use testkit::wait::{eventually, must};
 use tokio::runtime::Runtime;
 
-use crate::world::World;
+use crate::world::{World, passes};
 
 /// Nothing that a test sees comes of a usual renewal, or of the end of a lease.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -48,6 +48,8 @@ async fn ten_thousand_holders_are_told_when_redis_restarts_empty_and_work_as_lon
     guards.push(fixed);
     must("all are told", join_all(guards.iter().map(Guard::lost))).await;
     assert!(guards.iter().all(Guard::is_lost));
+    // It knows no script, either.
+    passes(&locks.lock("other")).await;
     for guard in guards.into_iter().take(3) {
         assert!(matches!(guard.release().await, Err(LockError::NotHeld(_))));
     }
@@ -74,10 +76,10 @@ async fn the_holders_of_a_node_of_a_cluster_are_told_too() {
 fn a_client_whose_runtime_has_ended_says_so_and_grants_nothing() {
     let (first, second) = (Runtime::new().unwrap(), Runtime::new().unwrap());
     let world = first.block_on(World::new());
-    let name = world.lock_name();
+    let name = world.name();
     let (locks, guard) = first.block_on(async {
         let locks = client(&world.redis_url);
-        let guard = locks.lock(world.lock_name() + ":held").acquire().await.unwrap();
+        let guard = locks.lock(world.name() + ":held").acquire().await.unwrap();
         (locks, guard)
     });
     let lost = guard.lost();
@@ -96,7 +98,7 @@ fn a_client_whose_runtime_has_ended_says_so_and_grants_nothing() {
         // It can still be given back.
         guard.release().await.unwrap();
         let anew = client(&world.redis_url);
-        let free = anew.lock(world.lock_name() + ":held").try_acquire().await.unwrap();
+        let free = anew.lock(world.name() + ":held").try_acquire().await.unwrap();
         free.unwrap().release().await.unwrap();
     });
 }
@@ -108,7 +110,7 @@ async fn locks_are_taken_while_the_clock_of_a_test_stands_still() {
     let locks = client(&world.redis_url);
     tokio::time::pause();
     for _ in 0..100 {
-        locks.lock(world.lock_name()).acquire().await.unwrap().release().await.unwrap();
+        locks.lock(world.name()).acquire().await.unwrap().release().await.unwrap();
     }
     locks.shutdown().await;
 }

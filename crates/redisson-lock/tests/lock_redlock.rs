@@ -1,17 +1,14 @@
 //! A lock on the majority of real servers that are killed, paused and emptied.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use redis_link::Redis;
 use redisson_lock::{Lease, LockClient, LockError, LockOptions, RedLock, RedLockOptions};
-use tokio::task::{JoinSet, yield_now};
 
-use crate::lock::LONG;
 use crate::lock_cancelled::poll_and_drop;
+use crate::world::{LONG, channel, renewed};
 use testkit::redis_nodes::Node;
 use testkit::wait::{eventually, must};
 
@@ -56,7 +53,7 @@ pub async fn exists(node: &Node) -> bool {
     node.command::<i64>(&["EXISTS", NAME]).await == 1
 }
 
-async fn are_held(nodes: &[Node]) -> Vec<bool> {
+pub async fn are_held(nodes: &[Node]) -> Vec<bool> {
     join_all(nodes.iter().map(exists)).await
 }
 
@@ -66,16 +63,14 @@ pub async fn hold_by_a_stranger(node: &Node) {
     node.command::<()>(&["PEXPIRE", NAME, "600000"]).await;
 }
 
-/// Waits until the lease was seen to grow so often.
-pub async fn renewed(node: &Node, times: usize) {
-    let (mut seen, mut before) = (0, i64::MAX);
-    eventually("the lease was renewed", async || {
-        let left: i64 = node.command(&["PTTL", NAME]).await;
-        seen += usize::from(left > before);
-        before = left;
-        seen >= times
-    })
-    .await;
+/// Waits until the node was seen to lengthen the lease so often.
+pub async fn renewed_on(node: &Node, times: usize) {
+    renewed(times, async || node.command(&["PTTL", NAME]).await).await;
+}
+
+/// How many wait for it there.
+pub async fn listeners(node: &Node) -> i64 {
+    node.command::<(String, i64)>(&["PUBSUB", "NUMSUB", &channel(NAME)]).await.1
 }
 
 fn failed_nodes(error: &LockError) -> Vec<usize> {
@@ -102,7 +97,7 @@ async fn it_is_taken_renewed_and_given_back_while_a_minority_is_dead() {
             };
             let living = &nodes[dead..];
             assert_eq!(are_held(living).await, vec![true; count - dead]);
-            join_all(living.iter().map(|node| renewed(node, 2))).await;
+            join_all(living.iter().map(|node| renewed_on(node, 2))).await;
             assert!(!guard.is_lost() && guard.lost().now_or_never().is_none());
             guard.release().await.unwrap();
             assert_eq!(are_held(living).await, vec![false; count - dead], "{count} nodes");
@@ -212,12 +207,7 @@ async fn what_others_hold_is_told_from_what_failed() {
     assert!(!exists(&nodes[2]).await);
     // A wait is not ended by it: the stranger may leave, and does.
     let waiter = tokio::spawn(async move { lock.acquire().await });
-    eventually("it waits for the stranger", async || {
-        let channel = format!("redisson_lock__channel:{{{NAME}}}");
-        let listeners: (String, i64) = nodes[1].command(&["PUBSUB", "NUMSUB", &channel]).await;
-        listeners.1 > 0
-    })
-    .await;
+    eventually("it waits for the stranger", async || listeners(&nodes[1]).await > 0).await;
     assert!(client(&nodes[1]).lock(NAME).force_release().await.unwrap());
     must("the waiter enters", waiter).await.unwrap().unwrap().release().await.unwrap();
     // Nobody can wait for what never becomes a lock.
@@ -226,33 +216,6 @@ async fn what_others_hold_is_told_from_what_failed() {
     }
     let error = must("the wait fails", party.locks.lock(NAME).acquire()).await.unwrap_err();
     assert!(!error.retry_may_help() && error.to_string().contains("not a lock"), "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn at_most_one_of_several_programs_is_inside_and_all_get_in() {
-    for dead in [0, 1] {
-        let mut nodes = start(3, &[]).await;
-        nodes.iter_mut().take(dead).for_each(Node::kill);
-        let inside = Arc::new(AtomicUsize::new(0));
-        let parties: Vec<_> = (0..3).map(|_| Party::new(&nodes, Lease::Renewed(LONG))).collect();
-        let mut tasks = JoinSet::new();
-        for number in 0..6 {
-            let lock = parties[number % parties.len()].locks.lock(NAME);
-            let inside = Arc::clone(&inside);
-            tasks.spawn(async move {
-                for _ in 0..4 {
-                    let guard = lock.acquire().await.unwrap();
-                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
-                    yield_now().await;
-                    assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
-                    guard.release().await.unwrap();
-                }
-            });
-        }
-        must("all have been inside four times", tasks.join_all()).await;
-        join_all(parties.iter().map(Party::shutdown)).await;
-        assert_eq!(are_held(&nodes[dead..]).await, vec![false; 3 - dead]);
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -264,7 +227,7 @@ async fn the_holder_is_told_when_the_majority_is_lost_and_no_node_gets_it_anew()
     // A node that comes back empty stays so, however often the others are renewed.
     nodes[0].restart_empty().await;
     for node in &nodes[1..] {
-        renewed(node, 4).await;
+        renewed_on(node, 4).await;
     }
     assert_eq!(are_held(&nodes).await, [false, true, true]);
     assert!(guard.lost().now_or_never().is_none() && !guard.is_lost());
@@ -291,13 +254,10 @@ async fn the_validity_is_the_lease_less_the_drift_at_most() {
     let party = Party::new(&nodes, Lease::Renewed(LONG));
     let most = SHORT - SHORT / 100 - Duration::from_millis(2);
     let guard = party.locks.lock(NAME).lease(Lease::Renewed(SHORT)).acquire().await.unwrap();
-    let (mut renewals, mut before) = (0, Duration::MAX);
-    eventually("it was renewed", async || {
+    renewed(3, async || {
         let validity = guard.validity();
         assert!(validity <= most, "{validity:?}");
-        renewals += usize::from(validity > before);
-        before = validity;
-        renewals >= 3
+        i64::try_from(validity.as_millis()).unwrap()
     })
     .await;
     guard.release().await.unwrap();

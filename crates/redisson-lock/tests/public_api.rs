@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-const GOLDEN: &str = "tests/golden/public_api.txt";
+use testkit::golden::assert_file;
 
 /// Items, fields and methods that are `pub`, and the variants of enums, by file: heads without bodies.
 fn public_items(source: &str) -> Vec<String> {
@@ -71,9 +71,5 @@ fn the_public_interface_is_what_its_list_says() {
     );
     of_crate("redis-link", &mut text);
     of_crate("redisson-lock", &mut text);
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(GOLDEN);
-    let now = Path::new(env!("CARGO_TARGET_TMPDIR")).join("public_api.txt");
-    std::fs::write(&now, &text).unwrap();
-    let before = std::fs::read_to_string(&golden).unwrap_or_default();
-    assert!(text == before, "{GOLDEN} is not up to date: see what differs in {}", now.display());
+    assert_file("crates/redisson-lock/tests/golden/public_api.txt", &text);
 }

@@ -1,29 +1,18 @@
 //! Writes that replicas have to acknowledge.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use faults::{Fault, Proxy};
 use futures_util::FutureExt;
-use redis_link::LinkError;
-use redis_link::LuaScript;
-use redis_link::{Redis, ScriptCall};
-use redisson_lock::LockError;
+use redis_link::{LinkError, Redis};
 
-use super::locks;
+use crate::increment_call;
 use testkit::redis_nodes::{Cluster, Node};
 use testkit::wait::{PATIENCE, eventually};
 
-static INCREMENT: LazyLock<LuaScript> =
-    LazyLock::new(|| LuaScript::new("return redis.call('incr', KEYS[1])"));
-
 /// Short, for those that will run out.
 const SHORT: Duration = Duration::from_millis(100);
-
-fn increment_call(key: &str) -> ScriptCall {
-    ScriptCall::new(&INCREMENT).key(key)
-}
 
 async fn increment(redis: &Redis, timeout: Duration) -> Result<(i64, usize), LinkError> {
     redis.call_acknowledged(&increment_call("number"), 1, timeout, || ()).await
@@ -38,6 +27,11 @@ async fn pair() -> (Node, Node, Proxy) {
     (master, replica, proxy)
 }
 
+/// How many clients wait for the replicas.
+async fn waiting(master: &Node) -> String {
+    master.field(&["INFO", "clients"], "blocked_clients").await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_live_replica_counts_and_one_that_is_cut_off_does_not() {
     for fault in [Fault::Down, Fault::Deaf] {
@@ -45,14 +39,10 @@ async fn a_live_replica_counts_and_one_that_is_cut_off_does_not() {
         let redis = Redis::new(&master.url()).unwrap();
         assert_eq!(increment(&redis, PATIENCE).await.unwrap(), (1, 1));
         assert_eq!(replica.command::<i64>(&["GET", "number"]).await, 1);
-        let granted = locks(&redis).lock("lock").acknowledged_by(1, PATIENCE / 2);
-        granted.try_acquire().await.unwrap().unwrap().release().await.unwrap();
 
         proxy.break_by(fault);
         assert_eq!(increment(&redis, SHORT).await.unwrap(), (2, 0), "{fault:?}");
         assert_eq!(replica.command::<i64>(&["GET", "number"]).await, 1);
-        let refused = locks(&redis).lock("lock").acknowledged_by(1, SHORT).try_acquire().await;
-        assert!(matches!(refused, Err(LockError::NotReplicated { .. })), "{refused:?}");
     }
 }
 
@@ -61,15 +51,14 @@ async fn nobody_else_waits_for_the_replicas_and_no_time_is_not_for_ever() {
     let master = Node::start(&[]).await;
     let redis = Redis::new(&master.url()).unwrap();
     redis.ping().await.unwrap();
-    let waiting = increment(&redis, PATIENCE * 10);
-    tokio::pin!(waiting);
-    let blocked = async || master.field(&["INFO", "clients"], "blocked_clients").await == "1";
+    let call = increment(&redis, PATIENCE * 10);
+    tokio::pin!(call);
     tokio::select! {
-        answer = &mut waiting => panic!("there is no replica, and yet {answer:?}"),
-        () = eventually("WAIT waits", blocked) => {}
+        answer = &mut call => panic!("there is no replica, and yet {answer:?}"),
+        () = eventually("WAIT waits", async || waiting(&master).await == "1") => {}
     }
     redis.ping().await.unwrap();
-    assert!(waiting.now_or_never().is_none());
+    assert!(call.now_or_never().is_none());
     assert_eq!(increment(&redis, Duration::ZERO).await.unwrap(), (2, 0));
 }
 
@@ -82,19 +71,19 @@ async fn one_that_is_dropped_half_way_leaves_nothing_wrong() {
         assert_eq!(increment(&redis, PATIENCE).await.unwrap().1, 1);
     }
     proxy.break_by(Fault::Deaf);
-    let blocked = || async { master.field(&["INFO", "clients"], "blocked_clients").await };
     for round in 0..4 {
         let told = AtomicBool::new(false);
         let sending = || told.store(true, Ordering::SeqCst);
-        let call = increment_call("number");
-        let waiting = redis.call_acknowledged::<i64>(&call, 1, PATIENCE, sending);
+        let number = increment_call("number");
+        let call = redis.call_acknowledged::<i64>(&number, 1, PATIENCE, sending);
         tokio::select! {
-            answer = waiting => panic!("{round}: the replica is deaf, and yet {answer:?}"),
-            () = eventually("WAIT waits", async || blocked().await == "1") => {}
+            answer = call => panic!("{round}: the replica is deaf, and yet {answer:?}"),
+            () = eventually("WAIT waits", async || waiting(&master).await == "1") => {}
         }
         assert!(told.load(Ordering::SeqCst));
+        assert_eq!(redis.pool_status().map(|status| status.size), Some(0), "it is not used again");
         // The server notices that nobody waits any more: the connection is closed.
-        eventually("nobody waits", async || blocked().await == "0").await;
+        eventually("nobody waits", async || waiting(&master).await == "0").await;
     }
     assert_eq!(increment(&redis, SHORT).await.unwrap(), (9, 0), "each was done once");
 }
@@ -118,13 +107,10 @@ async fn what_was_sent_and_not_answered_is_unknown_and_what_was_not_sent_is_not(
     assert_eq!(sent.load(Ordering::SeqCst), 3);
 
     master.command::<()>(&["DEL", "number"]).await;
-    let call = increment_call("number");
-    let waiting = redis.call_acknowledged::<i64>(&call, 5, PATIENCE, || ());
-    let (answer, ()) = tokio::join!(waiting, async {
-        eventually("WAIT waits", async || {
-            master.field(&["INFO", "clients"], "blocked_clients").await == "1"
-        })
-        .await;
+    let number = increment_call("number");
+    let call = redis.call_acknowledged::<i64>(&number, 5, PATIENCE, || ());
+    let (answer, ()) = tokio::join!(call, async {
+        eventually("WAIT waits", async || waiting(&master).await == "1").await;
         master.command::<()>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
     });
     assert!(answer.as_ref().is_err_and(LinkError::outcome_unknown), "{answer:?}");

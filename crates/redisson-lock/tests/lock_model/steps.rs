@@ -124,8 +124,9 @@ fn way() -> impl Strategy<Value = Way> {
     prop_oneof![Just(Way::Try), Just(Way::AtOnce), Just(Way::Shortly), Just(Way::Wait)]
 }
 
-fn pace() -> impl Strategy<Value = Pace> {
-    prop_oneof![Just(Pace::Yield), Just(Pace::RoundTrip)]
+/// How often a future is polled before it is dropped, and how fast. An answer needs many yields, and few round trips.
+fn polls() -> impl Strategy<Value = (u8, Pace)> {
+    prop_oneof![(0..60u8, Just(Pace::Yield)), (0..6u8, Just(Pace::RoundTrip))]
 }
 
 fn loss() -> impl Strategy<Value = Loss> {
@@ -139,13 +140,13 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (guard.clone(), 0..3u8, 0..3u8, any::<bool>()).prop_map(
             |(guard, client, lease, fenced)| Step::ReEnter { guard, client, lease, fenced }),
         1 => (entry(), way(), loss()).prop_map(|(entry, way, loss)| Step::EnterLosing(entry, way, loss)),
-        3 => (entry(), way(), 0..6u8, pace()).prop_map(
-            |(entry, way, polls, pace)| Step::CancelEnter(entry, way, polls, pace)),
+        3 => (entry(), way(), polls()).prop_map(
+            |(entry, way, (polls, pace))| Step::CancelEnter(entry, way, polls, pace)),
         1 => guard.clone().prop_map(Step::CancelWait),
         6 => guard.clone().prop_map(Step::Release),
         1 => (guard.clone(), loss()).prop_map(|(guard, loss)| Step::ReleaseLosing(guard, loss)),
-        2 => (guard.clone(), 0..4u8, pace()).prop_map(
-            |(guard, polls, pace)| Step::CancelRelease(guard, polls, pace)),
+        2 => (guard.clone(), polls()).prop_map(
+            |(guard, (polls, pace))| Step::CancelRelease(guard, polls, pace)),
         2 => guard.clone().prop_map(Step::Drop),
         1 => (0..3u8).prop_map(Step::Expire),
         1 => (0..3u8, 0..3u8).prop_map(|(client, name)| Step::ForceRelease { client, name }),

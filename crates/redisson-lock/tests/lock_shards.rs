@@ -7,19 +7,15 @@ use redis_link::Redis;
 use redisson_lock::{Guard, LockClient, LockError};
 use tokio::task::JoinHandle;
 
-use super::{heard, listening, locks};
-use testkit::redis_nodes::migrate;
-use testkit::redis_nodes::{Cluster, Node};
+use crate::lock_cluster::locks;
+use crate::world::{channel, heard, hearing, waiting};
+use testkit::redis_nodes::{Cluster, Node, migrate};
 use testkit::wait::{eventually, must};
 
 /// By the node that has its slot.
 const NAMES: [&str; 3] = ["b", "c", "a"];
 
 type Waiting = JoinHandle<Result<Guard, LockError>>;
-
-fn channel(name: &str) -> String {
-    format!("redisson_lock__channel:{{{name}}}")
-}
 
 /// How often the node has said that a lock is held.
 async fn misses(node: &Node) -> u64 {
@@ -58,7 +54,7 @@ async fn until_tried(node: &Node, before: u64, tries: u64) {
 async fn asleep(locks: &LockClient, node: &Node, name: &str) -> Waiting {
     node.command::<()>(&["HSET", name, "a-foreign-program:1", "1"]).await;
     let before = misses(node).await;
-    let waiting = tokio::spawn(locks.lock(name).acquire());
+    let waiting = waiting(&locks.lock(name));
     until_asleep(node, name, before, 3).await;
     waiting
 }
@@ -85,10 +81,9 @@ async fn enters_soon(node: &Node, name: &str, waiting: Waiting) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_is_woken_by_a_plain_message_and_by_a_sharded_one() {
     let cluster = Cluster::start(3).await;
-    let redis = Redis::new(&cluster.url()).unwrap();
     for (node, name) in cluster.nodes.iter().zip(NAMES) {
         for publish in ["PUBLISH", "SPUBLISH"] {
-            let locks = locks(&redis);
+            let locks = locks(&cluster);
             let waiting = asleep(&locks, node, name).await;
             released(node, name, publish).await;
             enters_soon(node, name, waiting).await;
@@ -102,16 +97,15 @@ async fn a_waiter_is_woken_by_a_plain_message_and_by_a_sharded_one() {
 async fn a_release_is_told_in_both_ways() {
     let cluster = Cluster::start(3).await;
     let redis = Redis::new(&cluster.url()).unwrap();
-    let (locks, channel) = (locks(&redis), channel(NAMES[0]));
-    let lock = locks.lock(NAMES[0]);
+    let (lock, channel) = (locks(&cluster).lock(NAMES[0]), channel(NAMES[0]));
     let guard = lock.acquire().await.unwrap();
-    let mut subscriber = listening(&redis, &channel).await;
+    let mut hearing = hearing(&redis, &channel).await;
     guard.release().await.unwrap();
     let _held = lock.acquire().await.unwrap();
     assert!(lock.force_release().await.unwrap());
     cluster.nodes[0].command::<()>(&["SPUBLISH", &channel, "the end"]).await;
     for expected in ["0", "0", "0", "0", "the end"] {
-        assert_eq!(heard(&mut subscriber).await.as_deref(), Some(expected));
+        assert_eq!(heard(&mut hearing).await, expected);
     }
 }
 
@@ -119,7 +113,7 @@ async fn a_release_is_told_in_both_ways() {
 async fn a_slot_that_moves_takes_its_waiters_along() {
     let cluster = Cluster::start(3).await;
     let (name, from, to) = (NAMES[0], &cluster.nodes[0], &cluster.nodes[2]);
-    let locks = locks(&Redis::new(&cluster.url()).unwrap());
+    let locks = locks(&cluster);
     let waiting = asleep(&locks, from, name).await;
     let before = misses(to).await;
     migrate(&cluster, name, to, async || ()).await;
@@ -136,7 +130,7 @@ async fn a_slot_that_moves_takes_its_waiters_along() {
 async fn a_release_while_the_slot_moves_is_not_slept_through() {
     let cluster = Cluster::start(3).await;
     let (name, from, to) = (NAMES[0], &cluster.nodes[0], &cluster.nodes[2]);
-    let locks = locks(&Redis::new(&cluster.url()).unwrap());
+    let locks = locks(&cluster);
     let waiting = asleep(&locks, from, name).await;
     short_lived(from, name).await;
     migrate(&cluster, name, to, async || from.command(&["DEL", name]).await).await;
@@ -147,7 +141,7 @@ async fn a_release_while_the_slot_moves_is_not_slept_through() {
 async fn waiters_of_a_master_that_dies_hear_its_replica() {
     let mut cluster = Cluster::start(3).await;
     let (name, replica) = (NAMES[0], cluster.add_replica(0).await);
-    let locks = locks(&Redis::new(&cluster.url()).unwrap());
+    let locks = locks(&cluster);
     let waiting = asleep(&locks, &cluster.nodes[0], name).await;
     eventually("the replica has it", async || {
         replica.field(&["INFO", "keyspace"], "db0").await.starts_with("keys=1")
@@ -162,7 +156,7 @@ async fn waiters_of_a_master_that_dies_hear_its_replica() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_master_makes_nobody_deaf_elsewhere() {
     let mut cluster = Cluster::start_with(3, &["--cluster-require-full-coverage", "no"]).await;
-    let locks = locks(&Redis::new(&cluster.url()).unwrap());
+    let locks = locks(&cluster);
     let in_vain = asleep(&locks, &cluster.nodes[2], NAMES[2]).await;
     let waiting = asleep(&locks, &cluster.nodes[0], NAMES[0]).await;
     let tries = misses(&cluster.nodes[0]).await;
@@ -186,10 +180,10 @@ async fn where_there_are_no_sharded_messages_plain_ones_do() {
         absent.into_iter().flat_map(|name| ["--rename-command", name, ""]).collect();
     let cluster = Cluster::start_with(3, &absent).await;
     let (name, node) = (NAMES[0], &cluster.nodes[0]);
-    let locks = locks(&Redis::new(&cluster.url()).unwrap());
+    let locks = locks(&cluster);
     let guard = locks.lock(name).acquire().await.unwrap();
     let before = misses(node).await;
-    let waiting = tokio::spawn(locks.lock(name).acquire());
+    let waiting = waiting(&locks.lock(name));
     eventually("the waiter listens", async || listeners(node, name).await == (1, 0)).await;
     until_tried(node, before, 3).await;
     short_lived(node, name).await;
