@@ -4,13 +4,15 @@
 use std::collections::BTreeSet;
 use std::process::Stdio;
 
+use child_process::ChildProcess;
+use nix::sys::signal::Signal::SIGKILL;
 use serde_json::Value;
 use testkit::golden::assert_fields;
 use testkit::processes::{DEADLINE, living_in, place, program, seckill};
 use testkit::program::Program;
 use testkit::raw_http::{Raw, purchase_head};
 use testkit::shop::World;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use testkit::wait::must;
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -82,7 +84,9 @@ async fn a_quick_run_tells_what_it_found_and_what_is_how_much_of_what() {
     assert!(list(&report["machine"]["tools"])[0].as_str().unwrap().starts_with("wrk "));
     // Without k6 there is no overload, and it is said.
     let overload = figure(&report, "group-commit, overload", "per_s");
-    assert_eq!(overload.is_none(), told_skipped(&report), "{told}");
+    let is_skipped =
+        list(&report["skipped"]).iter().any(|why| why.as_str().unwrap().contains("k6"));
+    assert_eq!(overload.is_none(), is_skipped, "{told}");
     for name in ["lock, the script", "lock, pairs", "hot row, 8 clients", "do-nothing handler"] {
         assert!(figure(&report, name, "per_s").unwrap() > 0.0, "{name}");
     }
@@ -106,10 +110,6 @@ async fn a_quick_run_tells_what_it_found_and_what_is_how_much_of_what() {
     assert!(living_in(place.path()).is_empty());
 }
 
-fn told_skipped(report: &Value) -> bool {
-    list(&report["skipped"]).iter().any(|reason| reason.as_str().unwrap().contains("k6"))
-}
-
 /// With an empty search path, where the other two are found in the places of packages.
 #[tokio::test]
 async fn without_wrk_it_says_what_installs_it() {
@@ -117,24 +117,18 @@ async fn without_wrk_it_says_what_installs_it() {
     ran.refused(2, "`make bench` installs it");
 }
 
-/// The one line that a server says, and the server.
-async fn bare() -> (std::net::SocketAddr, tokio::process::Child) {
-    let mut command = Command::new(program("seckill-tools"));
-    command.arg("bare").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let line = timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap().unwrap();
-    (line.strip_prefix("listening on http://").unwrap().parse().unwrap(), child)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_handler_that_does_nothing_answers_as_the_real_one_does() {
     let world = World::new().await;
     world.users(1).await;
     let voucher = world.voucher(0).await.id;
-    let (bare, mut child) = bare().await;
+    let mut command = Command::new(program("seckill-tools"));
+    command.arg("bare").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut bare = ChildProcess::start(command, SIGKILL).unwrap();
+    let address = |line: &str| line.strip_prefix("listening on http://")?.parse().ok();
+    let address = bare.ready(DEADLINE, address).await.expect("it listens");
     let mut answers = Vec::new();
-    for address in [world.serve().await, bare] {
+    for address in [world.serve().await, address] {
         let mut raw = Raw::connect(address).await;
         let token = world.token(1);
         let headers = format!("content-length: 0\r\nx-request-id: {}\r\n", "0".repeat(32));
@@ -146,7 +140,7 @@ async fn the_handler_that_does_nothing_answers_as_the_real_one_does() {
     }
     assert_eq!(answers[0], answers[1]);
     // It ends with who started it.
-    drop(child.stdin.take());
-    let ended = timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
+    drop(bare.pipes());
+    let ended = must("it ends", bare.wait()).await.unwrap();
     assert!(ended.success(), "{ended}");
 }

@@ -1,4 +1,4 @@
-//! `seckill check`, the binary, against a small sale that can be wrong, and with files that cannot be used.
+//! `seckill check`, the binary, against a small shop that can be wrong, and with files that cannot be used.
 
 mod bugs;
 mod files;
@@ -7,92 +7,49 @@ mod hostile;
 mod presets;
 mod promises;
 mod shop;
-mod target_server;
 mod tokens;
 mod voucher_on_sale;
+mod wire;
 
+use std::ops::Index;
 use std::path::Path;
-use std::process::Output;
 
 use serde_json::Value;
-use target_server::TargetServer;
+use testkit::processes::place;
+use testkit::program::Ran;
 use tokio::process::Command;
 
-/// The file of a target: new vouchers, unless `more` names one, and books by requests; `{user}` in a header.
-fn file(target: &TargetServer, more: &str) -> String {
-    let sale = match more.starts_with("voucher") {
-        true => "",
-        false => SALE,
-    };
-    format!(
-        r#"
-addresses = ["http://{address}", "http://localhost:{port}/"]
-{more}
-{PURCHASE}[later]
-request = {{ path = "/mine/{{voucher}}", headers = {{ user = "{{user}}" }} }}
-within = "20s"
-[[later.answer]]
-is = "accepted"
-status = 202
-[[later.answer]]
-is = "ordered"
-status = 201
-order = "/id"
-[[later.answer]]
-is = "sold_out"
-pointer = "/code"
-equals = "sold_out"
-[[later.answer]]
-is = "already_bought"
-pointer = "/code"
-equals = "already_bought"
-{sale}"#,
-        address = target.address,
-        port = target.address.port(),
-    )
+/// Books of which nobody has to wait long.
+const QUIET: &str = "quiet = \"20ms\"\nwithin = \"20s\"\n";
+
+const ONE_ROUND: [&str; 2] = ["--rounds", "1"];
+const TWO_ROUNDS: [&str; 2] = ["--rounds", "2"];
+
+/// What a check said, and its result where there is one.
+#[derive(Debug)]
+struct Checked {
+    ran: Ran,
+    result: Option<Value>,
 }
 
-/// How one buys of the targets of these tests, and what they answer.
-const PURCHASE: &str = r#"[purchase]
-path = "/buy/{voucher}"
-headers = { user = "{user}" }
-[[answer]]
-is = "ordered"
-status = 201
-order = "/id"
-[[answer]]
-is = "accepted"
-status = 202
-[[answer]]
-is = "sold_out"
-pointer = "/code"
-equals = "sold_out"
-[[answer]]
-is = "already_bought"
-pointer = "/code"
-equals = "already_bought"
-"#;
-
-/// How a voucher is put on sale there.
-const SALE: &str = r#"[sale]
-request = { path = "/vouchers", body = '{"stock": {stock}}' }
-"#;
-
-/// Books that are quiet soon, by a request.
-const BOOKS: &str = r#"
-[books]
-request = { path = "/books/{voucher}" }
-quiet = "20ms"
-within = "20s"
-"#;
-
 /// Runs a check of `text` with these arguments.
-async fn check(place: &Path, text: &str, arguments: &[&str]) -> (Output, Option<Value>) {
-    let (file, json) = (place.join("target.toml"), place.join("result.json"));
+async fn check(text: &str, arguments: &[&str]) -> Checked {
+    check_in(place().path(), text, arguments).await
+}
+
+/// Writes the file of a target into a place, for a check of it.
+fn command(place: &Path, text: &str) -> Command {
+    let file = place.join("target.toml");
     std::fs::write(&file, text).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_seckill-tools"))
-        .arg("check")
-        .arg(&file)
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seckill-tools"));
+    command.arg("check").arg(file);
+    command
+}
+
+/// Runs a check beside the files of a place.
+async fn check_in(place: &Path, text: &str, arguments: &[&str]) -> Checked {
+    let json = place.join("result.json");
+    let output = command(place, text)
         .args(["--json", json.to_str().unwrap()])
         .args(if arguments.contains(&"--seed") { &[][..] } else { &["--seed", "1"] })
         .args(if arguments.contains(&"--users") { &[][..] } else { &["--users", "40"] })
@@ -101,20 +58,65 @@ async fn check(place: &Path, text: &str, arguments: &[&str]) -> (Output, Option<
         .await
         .unwrap();
     let result = std::fs::read(&json).ok();
-    (output, result.map(|text| serde_json::from_slice(&text).unwrap()))
+    Checked {
+        ran: Ran::from(output),
+        result: result.map(|text| serde_json::from_slice(&text).unwrap()),
+    }
 }
 
-/// The names of the promises with this verdict.
-fn with(result: &Value, verdict: &str) -> Vec<String> {
-    let promises = result["promises"].as_array().unwrap();
-    let all = promises.iter().filter(|promise| promise["verdict"] == verdict);
-    all.map(|promise| promise["promise"].as_str().unwrap().to_owned()).collect()
+impl Index<&str> for Checked {
+    type Output = Value;
+
+    #[track_caller]
+    fn index(&self, name: &str) -> &Value {
+        let result = self.result.as_ref().unwrap_or_else(|| panic!("no result: {self:?}"));
+        &result[name]
+    }
 }
 
-/// What is said of a promise.
-fn said(result: &Value, promise: &str) -> String {
-    let promises = result["promises"].as_array().unwrap();
-    let found = promises.iter().find(|it| it["promise"] == promise).unwrap();
-    let sentences = found["sentences"].as_array().unwrap();
-    sentences.iter().map(|it| it.as_str().unwrap()).collect::<Vec<_>>().join("\n")
+impl Checked {
+    /// The names of the promises with this verdict.
+    #[track_caller]
+    fn with(&self, verdict: &str) -> Vec<&str> {
+        let promises = self["promises"].as_array().unwrap();
+        let all = promises.iter().filter(|promise| promise["verdict"] == verdict);
+        all.map(|promise| promise["promise"].as_str().unwrap()).collect()
+    }
+
+    /// What is said of a promise.
+    #[track_caller]
+    fn said(&self, promise: &str) -> String {
+        let promises = self["promises"].as_array().unwrap();
+        let found = promises.iter().find(|it| it["promise"] == promise).unwrap();
+        let sentences = found["sentences"].as_array().unwrap();
+        sentences.iter().map(|it| it.as_str().unwrap()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Asserts which promises are broken and which are unknown, and the exit status of such a check.
+    #[track_caller]
+    fn is_judged(&self, broken: &[&str], unknown: &[&str]) {
+        assert_eq!(self.with("broken"), broken, "{self:#?}");
+        assert_eq!(self.with("unknown"), unknown, "{self:#?}");
+        let status = match (broken, unknown) {
+            ([], []) => 0,
+            ([], _) => 2,
+            _ => 1,
+        };
+        assert_eq!(self.ran.status, status, "{self:#?}");
+        assert_eq!(self["holds"], status == 0, "{self:#?}");
+    }
+
+    /// Asserts that it ended without a result, and why.
+    #[track_caller]
+    fn is_refused(&self, words: &str) {
+        assert_eq!((self.ran.status, &self.result), (2, &None), "{self:#?}");
+        assert!(self.ran.stderr.lines().last().unwrap().contains(words), "{words}: {self:#?}");
+    }
+}
+
+/// The text with something else in place of what it has.
+#[track_caller]
+fn replaced(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "{from}: {text}");
+    text.replace(from, to)
 }

@@ -15,14 +15,19 @@ use load::target::{Target, TargetNode};
 use load::template::Values;
 use testkit::closed_port::ClosedPort;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpSocket;
 use tokio::process::Command;
 use tokio::sync::Barrier;
 
-use super::load_servers::{Gate, ORDERED, answer_always, half_deaf, head, nodes};
+use super::load_servers::{Gate, answer_always, half_deaf, nodes};
 
 /// Longer than any of these tests may take: reached only when one of them hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Lets nobody out again.
+fn endless_gate() -> Arc<Gate> {
+    Arc::new(Gate { all: Some(Barrier::new(usize::MAX >> 4)), ..Gate::default() })
+}
 
 /// `buyers` × `attempts` requests; the token of buyer *i* is `t<i × step>`.
 fn plan(nodes: Vec<SocketAddr>, buyers: usize, attempts: usize, step: usize) -> RushPlan {
@@ -66,9 +71,9 @@ async fn every_request_arrives_once_and_is_counted_by_its_code() {
     let progress = Arc::new(Progress::default());
     let result = rush::run(plan.clone(), Arc::clone(&progress)).await.unwrap();
 
-    let mut arrived: Vec<_> = gate.arrivals();
-    arrived.sort_by(|a, b| (&a.token, &a.path).cmp(&(&b.token, &b.path)));
-    let arrived: Vec<_> = arrived.into_iter().map(|a| (a.token, a.path, a.node)).collect();
+    let arrived = gate.arrivals().into_iter().map(|a| (a.token, a.path, a.node));
+    let mut arrived: Vec<_> = arrived.collect();
+    arrived.sort();
     let path = |s: &PlannedRequest| s.path.render(&Values { user: "", token: "", taken: &[] });
     let mut request: Vec<_> =
         plan.requests.iter().map(|s| (s.token.to_string(), path(s), s.node)).collect();
@@ -103,75 +108,54 @@ async fn connections_are_kept_and_the_attempts_of_a_buyer_never_share_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_connections_fire_at_once() {
-    let gate = Arc::new(Gate { all: Some(Barrier::new(300)), ..Gate::default() });
-    let result = send(plan(nodes(2, &gate).await, 60, 5, 5)).await;
-    assert_eq!(count(&result, "ordered"), 300);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn all_attempts_of_a_buyer_are_under_way_together_on_few_connections() {
+async fn all_connections_fire_at_once_and_so_do_all_attempts_of_a_buyer_on_few_of_them() {
     let each = (0..100).map(|i| (format!("t{}", i * 5), Barrier::new(5))).collect();
-    let gate = Arc::new(Gate { each, ..Gate::default() });
-    let mut plan = plan(nodes(2, &gate).await, 100, 5, 5);
-    plan.max_connections = 7;
-    assert_eq!(count(&send(plan).await, "ordered"), 500);
+    for (gate, buyers, max_connections) in [
+        (Gate { all: Some(Barrier::new(300)), ..Gate::default() }, 60, 300),
+        (Gate { each, ..Gate::default() }, 100, 7),
+    ] {
+        let plan = plan(nodes(2, &Arc::new(gate)).await, buyers, 5, 5);
+        let result = send(RushPlan { max_connections, ..plan }).await;
+        assert_eq!(count(&result, "ordered"), buyers * 5);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_breaks_leaves_one_unknown_outcome_and_nothing_is_sent_again() {
-    let (node, mut seen) = half_deaf().await;
-    let mut plan = plan(vec![node], 20, 1, 1);
-    plan.max_connections = 2;
-    let result = send(plan).await;
-    assert_eq!((count(&result, "ordered"), count(&result, "no_answer")), (10, 10));
-    let mut lines = HashSet::new();
-    for _ in 0..20 {
-        let line = seen.recv().await.unwrap();
-        assert!(lines.insert(line.clone()), "{line} was sent twice");
+    // To a node that is gone with its first connection the rest is known not to have been sent.
+    for (accepted, requests, max_connections, counts) in
+        [(usize::MAX, 20, 2, [10, 10, 0]), (1, 4, 1, [1, 1, 2])]
+    {
+        let (node, mut seen) = half_deaf(accepted).await;
+        let plan = plan(vec![node], requests, 1, 1);
+        let result = send(RushPlan { max_connections, ..plan }).await;
+        let outcomes = ["ordered", "no_answer", "not_sent"];
+        assert_eq!(outcomes.map(|code| count(&result, code)), counts);
+        let mut heads = HashSet::new();
+        for _ in 0..counts[0] + counts[1] {
+            let head = seen.recv().await.unwrap();
+            assert!(heads.insert(head.clone()), "{head} was sent twice");
+        }
+        assert!(seen.try_recv().is_err());
     }
-    assert!(seen.try_recv().is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_to_a_node_that_has_died_are_known_not_to_have_been_sent() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let node = listener.local_addr().unwrap();
-    let server = tokio::spawn(async move {
-        let mut stream = BufReader::new(listener.accept().await.unwrap().0);
-        drop(listener);
-        head(&mut stream).await.unwrap();
-        stream.write_all(ORDERED.as_bytes()).await.unwrap();
-        head(&mut stream).await.unwrap();
-    });
-    let mut plan = plan(vec![node], 4, 1, 1);
-    plan.max_connections = 1;
-    let result = send(plan).await;
-    server.await.unwrap();
-    let counts = ["ordered", "no_answer", "not_sent"].map(|code| count(&result, code));
-    assert_eq!(counts, [1, 1, 2]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_never_answers_is_given_up_request_by_request() {
-    let gate = Arc::new(Gate { all: Some(Barrier::new(usize::MAX >> 4)), ..Gate::default() });
-    let mut plan = plan(nodes(1, &gate).await, 6, 1, 1);
-    plan.max_connections = 2;
-    plan.answer_timeout = Duration::from_millis(200);
-    let result = send(plan).await;
-    assert_eq!(count(&result, "no_answer"), 6);
-    assert!(result.answers.iter().all(|answer| !answer.is_answered()));
-    assert!(gate.arrivals().len() <= 6);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn when_the_total_time_is_up_the_rest_is_not_sent() {
-    let gate = Arc::new(Gate { all: Some(Barrier::new(usize::MAX >> 4)), ..Gate::default() });
-    let mut plan = plan(nodes(1, &gate).await, 6, 1, 1);
-    plan.max_connections = 2;
-    plan.total_timeout = Duration::from_secs(1);
-    let result = send(plan).await;
-    assert_eq!((count(&result, "no_answer"), count(&result, "not_sent")), (2, 4));
+async fn a_server_that_never_answers_is_given_up_request_by_request_and_in_the_end_altogether() {
+    // The time of one answer, and of all of them; how many got none, and how many were not sent.
+    for (answer_ms, total, counts) in
+        [(200, PATIENCE * 2, [6, 0]), (60_000, Duration::from_secs(1), [2, 4])]
+    {
+        let gate = endless_gate();
+        let answer_timeout = Duration::from_millis(answer_ms);
+        let plan = plan(nodes(1, &gate).await, 6, 1, 1);
+        let result =
+            send(RushPlan { max_connections: 2, answer_timeout, total_timeout: total, ..plan })
+                .await;
+        assert_eq!(["no_answer", "not_sent"].map(|code| count(&result, code)), counts);
+        assert!(result.answers.iter().all(|answer| !answer.is_answered()));
+        assert!(gate.arrivals().len() <= counts[0]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -232,7 +216,7 @@ async fn a_full_listen_backlog_is_waited_out_and_nobody_fires_until_all_are_conn
     assert_eq!((result.connections, count(&result, "ordered")), (8, 8));
 }
 
-fn crowd_plan(nodes: &[SocketAddr], buyers: usize) -> Vec<u8> {
+fn crowd_plan(nodes: &[SocketAddr], buyers: usize) -> CrowdPlan {
     let buyers: Vec<_> = (0..buyers)
         .map(|i| serde_json::json!({"user_id": format!("1{i}"), "token": format!("t{i}")}))
         .collect();
@@ -241,31 +225,31 @@ fn crowd_plan(nodes: &[SocketAddr], buyers: usize) -> Vec<u8> {
         "max_connections": 24, "seed": 9, "answer_timeout_ms": 3_600_000,
         "total_timeout_ms": 3_600_000,
     });
-    serde_json::from_value::<CrowdPlan>(plan.clone()).unwrap();
-    plan.to_string().into_bytes()
+    serde_json::from_value(plan).unwrap()
+}
+
+/// What a crowd wrote, and its report.
+async fn crowd_lines(plan: &CrowdPlan) -> (Vec<CrowdLine>, CrowdReport) {
+    let (plan, mut output) = (serde_json::to_vec(plan).unwrap(), Vec::new());
+    crowd_command::run_on(plan.as_slice(), &mut output).await.unwrap();
+    let output = String::from_utf8(output).unwrap();
+    let lines = output.lines().map(|line| serde_json::from_str(line).unwrap());
+    let mut lines: Vec<CrowdLine> = lines.collect();
+    match lines.pop() {
+        Some(CrowdLine::Report(report)) => (lines, report),
+        other => panic!("the last line is no report: {other:?}"),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_reads_a_plan_and_writes_progress_and_one_report() {
     let gate = Arc::new(Gate::default());
-    let plan = crowd_plan(&nodes(2, &gate).await, 50);
-    let mut output = Vec::new();
-    crowd_command::run_on(plan.as_slice(), &mut output).await.unwrap();
-
-    let lines: Vec<CrowdLine> = output
-        .split(|&byte| byte == b'\n')
-        .filter(|line| !line.is_empty())
-        .map(|line| serde_json::from_slice(line).unwrap())
-        .collect();
-    let (CrowdLine::Report(report), progress) = lines.split_last().unwrap() else {
-        panic!("the last line is no report");
-    };
+    let (progress, report) = crowd_lines(&crowd_plan(&nodes(2, &gate).await, 50)).await;
     let is_progress = |line: &CrowdLine| matches!(line, CrowdLine::Progress { .. });
     assert!(progress.iter().all(is_progress));
-    let CrowdReport { connections, latency_ms, .. } = report;
     let told = report.told();
     let sent: u64 = told.outcomes.values().sum();
-    assert_eq!((sent, *connections, told.acknowledged.len()), (150, 24, 30));
+    assert_eq!((sent, report.connections, told.acknowledged.len()), (150, 24, 30));
     for order in &told.acknowledged {
         let number = order.user_id.strip_prefix('1').unwrap();
         assert_eq!(order.order_id, Some(format!("t{number}")));
@@ -273,13 +257,12 @@ async fn a_crowd_reads_a_plan_and_writes_progress_and_one_report() {
     assert_eq!(told.outcomes["sold_out"], 30);
     assert_eq!(told.count_refused(|codes| codes.contains("sold_out")), 10);
     assert_eq!((told.served, told.count_refused(|_| true)), (10, 40));
-    assert!(latency_ms.is_some());
+    assert!(report.latency_ms.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_not_begun_in_time_is_no_part_of_a_rush() {
-    let gate = Arc::new(Gate::default());
-    let nodes = nodes(1, &gate).await;
+    let nodes = nodes(1, &Arc::default()).await;
     for (limit, sent) in [(Some(Duration::ZERO), 0), (Some(Duration::MAX), 12), (None, 12)] {
         let plan = RushPlan { begin_within: limit, ..plan(nodes.clone(), 4, 3, 1) };
         let result = send(RushPlan { max_connections: 3, ..plan }).await;
@@ -289,7 +272,7 @@ async fn what_has_not_begun_in_time_is_no_part_of_a_rush() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_buyer_comes_at_a_time_of_its_own() {
-    let nodes = nodes(1, &Arc::new(Gate::default())).await;
+    let nodes = nodes(1, &Arc::default()).await;
     for (within, connections) in [(Duration::from_millis(300), 3), (Duration::ZERO, 2)] {
         let due = |index: usize| within.mul_f64((index * 5 % 12 + 1) as f64 / 12.0);
         let plan =
@@ -308,20 +291,9 @@ async fn each_buyer_comes_at_a_time_of_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_tells_of_each_buyer_when_it_is_asked_to() {
     let gate = Arc::new(Gate::default());
-    let mut plan: CrowdPlan =
-        serde_json::from_slice(&crowd_plan(&nodes(1, &gate).await, 50)).unwrap();
+    let mut plan = crowd_plan(&nodes(1, &gate).await, 50);
     plan.tells_buyers = true;
-    let mut output = Vec::new();
-    let json = serde_json::to_vec(&plan).unwrap();
-    crowd_command::run_on(json.as_slice(), &mut output).await.unwrap();
-    let lines: Vec<CrowdLine> = output
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty())
-        .map(|line| serde_json::from_slice(line).unwrap())
-        .collect();
-    let (CrowdLine::Report(report), told) = lines.split_last().unwrap() else {
-        panic!("the last line is no report");
-    };
+    let (told, report) = crowd_lines(&plan).await;
     let (mut refused, mut bought, mut last) = (HashSet::new(), HashSet::new(), (0, 0));
     for line in told {
         let CrowdLine::Told(told) = line else { panic!("{line:?}") };
@@ -351,7 +323,7 @@ async fn a_plan_that_is_none_is_said_to_be_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_whose_reader_is_gone_ends_by_itself() {
-    let gate = Arc::new(Gate { all: Some(Barrier::new(usize::MAX >> 4)), ..Gate::default() });
+    let gate = endless_gate();
     let plan = crowd_plan(&nodes(1, &gate).await, 8);
     let mut child = Command::new(env!("CARGO_BIN_EXE_seckill-tools"))
         .arg("crowd")
@@ -362,7 +334,7 @@ async fn a_crowd_whose_reader_is_gone_ends_by_itself() {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(&plan).await.unwrap();
+    stdin.write_all(&serde_json::to_vec(&plan).unwrap()).await.unwrap();
     drop(stdin);
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     assert!(stdout.read_line(&mut String::new()).await.unwrap() > 0);

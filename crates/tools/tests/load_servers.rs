@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Barrier, mpsc};
 
-pub(crate) const ORDERED: &str = "HTTP/1.1 201 Created\r\ncontent-type: application/json\r\n\
+const ORDERED: &str = "HTTP/1.1 201 Created\r\ncontent-type: application/json\r\n\
     content-length: 16\r\n\r\n{\"order_id\":\"7\"}";
 
 /// One request as the server saw it.
@@ -90,7 +90,7 @@ pub(crate) async fn nodes(count: usize, gate: &Arc<Gate>) -> Vec<SocketAddr> {
     addresses
 }
 
-/// Reads one request's head; `None` at the end of the connection.
+/// Reads the head of one request or answer; `None` at the end of the connection.
 pub(crate) async fn head(stream: &mut BufReader<TcpStream>) -> Option<String> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -98,7 +98,7 @@ pub(crate) async fn head(stream: &mut BufReader<TcpStream>) -> Option<String> {
             return None;
         }
     }
-    Some(head.lines().next().unwrap_or_default().to_owned())
+    Some(head)
 }
 
 /// Answers whatever comes over a connection, to its end.
@@ -109,14 +109,15 @@ pub(crate) async fn answer_always(stream: TcpStream) {
     }
 }
 
-/// A server that answers every odd request of a connection and, having read an even one,
-/// closes it. Reports the request lines.
-pub(crate) async fn half_deaf() -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
+/// A server that takes so many connections. It answers the first request of a connection and, having read the second,
+/// closes it. Reports the heads of the requests.
+pub(crate) async fn half_deaf(connections: usize) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (requests, seen) = mpsc::unbounded_channel();
     tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
+        for _ in 0..connections {
+            let (stream, _) = listener.accept().await.unwrap();
             let requests = requests.clone();
             tokio::spawn(async move {
                 let mut stream = BufReader::new(stream);

@@ -3,10 +3,10 @@
 //! `make judge-bugs` does it ten times with fixed seeds. The other tests do once what needs no luck.
 
 use futures_util::stream::{self, StreamExt};
-use testkit::processes::place;
+use testkit::golden::assert_fields;
 
-use super::shop::{CLOSED, Design, Shop};
-use super::{check, said, with};
+use super::shop::{CLOSED, Design, LATER, Shop};
+use super::{Checked, ONE_ROUND, TWO_ROUNDS, check, replaced};
 
 const RIGHT: [Design; 6] = [
     Design::Right,
@@ -17,46 +17,33 @@ const RIGHT: [Design; 6] = [
     Design::TenEach,
 ];
 
-const WRONG: [(Design, &str); 17] = [
-    (Design::OversellsWide, "no_oversell"),
-    (Design::OversellsNarrow, "no_oversell"),
-    (Design::DuplicatesWide, "one_per_user"),
-    (Design::DuplicatesNarrow, "one_per_user"),
-    (Design::DuplicatesPerNode, "one_per_user"),
-    (Design::DuplicatesLate, "one_per_user"),
-    (Design::ElevenEach, "one_per_user"),
-    (Design::LosesOrder, "no_lost_order"),
-    (Design::LosesOrderAndStock, "no_lost_order"),
-    (Design::SharesIds, "no_lost_order"),
-    (Design::WritesThenRefuses, "no_untold_order"),
-    (Design::ForgetsDecrement, "books_add_up"),
-    (Design::RefusesLastTenth, "no_undersell"),
-    (Design::RefusesOneInHundred, "no_undersell"),
-    (Design::Fails, "every_attempt_answered"),
-    (Design::ForgetsAccepted, "every_attempt_answered"),
-    (Design::SellsAfterTheEnd, "in_its_window"),
+/// A design, the promise that it breaks, those that it breaks besides, and what is said of the first.
+type Bug = (Design, &'static str, &'static [&'static str], &'static str);
+
+const WRONG: [Bug; 17] = [
+    (Design::Oversells(20), "no_oversell", &[], "sold that did not exist"),
+    (Design::Oversells(1), "no_oversell", &[], "sold that did not exist"),
+    (Design::Duplicates(20), "one_per_user", &[], "has the orders"),
+    (Design::Duplicates(1), "one_per_user", &[], "has the orders"),
+    (Design::DuplicatesPerNode, "one_per_user", &[], "has the orders"),
+    (Design::DuplicatesLate, "one_per_user", &[], "has the orders"),
+    (Design::ElevenEach, "one_per_user", &[], "has the orders"),
+    // Who is told of an order that is lost tries again, and is told of another.
+    (Design::LosesOrder, "no_lost_order", &["no_oversell", "one_per_user"], ", order "),
+    (Design::LosesOrderAndStock, "no_lost_order", &["no_undersell", "books_add_up"], ", order "),
+    (Design::SharesIds, "no_lost_order", &[], "two buyers were told of one order"),
+    (Design::WritesThenRefuses, "no_untold_order", &[], " is in the books"),
+    (Design::ForgetsDecrement, "books_add_up", &["no_oversell"], "the books do not add up"),
+    (Design::RefusesLastTenth, "no_undersell", &[], "heard sold_out after"),
+    (Design::RefusesOneInHundred, "no_undersell", &[], "heard sold_out after"),
+    (Design::Fails, "every_attempt_answered", &[], "http_500"),
+    (Design::ForgetsAccepted, "every_attempt_answered", &[], "heard nothing more in time"),
+    (Design::SellsAfterTheEnd, "in_its_window", &[], "nothing may be sold now"),
 ];
 
 /// Those whose gap is so narrow that it needs luck.
 const NARROW: [Design; 3] =
-    [Design::OversellsNarrow, Design::DuplicatesNarrow, Design::DuplicatesPerNode];
-
-/// How buyers ask what became of a purchase that was queued.
-const LATER: &str = r#"
-[later]
-request = { path = "/mine/{voucher}", headers = { user = "{user}" } }
-within = "5s"
-[[later.answer]]
-is = "ordered"
-status = 201
-order = "/id"
-[[later.answer]]
-is = "accepted"
-status = 202
-[[later.answer]]
-is = "sold_out"
-status = 409
-"#;
+    [Design::Oversells(1), Design::Duplicates(1), Design::DuplicatesPerNode];
 
 /// Checks at once: two of them waiting for quiet books cost nothing.
 const AT_ONCE: usize = 3;
@@ -65,52 +52,51 @@ const AT_ONCE: usize = 3;
 fn file(shop: &Shop, design: Design) -> String {
     let more = match design {
         Design::TenEach | Design::ElevenEach => "per_user = 10".to_owned(),
-        Design::SellsAfterTheEnd => format!("closed = [{CLOSED}]"),
+        Design::Right | Design::SellsAfterTheEnd => format!("closed = [{CLOSED}]"),
         _ => String::new(),
     };
     // Only where the books come behind it must show that nothing has to be said.
+    let quiet = "quiet = \"100ms\"\n";
     let books = match design {
-        Design::DuplicatesLate => LATER.to_owned(),
-        Design::BooksLate => String::new(),
-        Design::Queues | Design::ForgetsAccepted => format!("quiet = \"300ms\"\n{LATER}"),
-        Design::LosesOrder | Design::LosesOrderAndStock => {
-            "quiet = \"100ms\"\nwithin = \"2s\"\n".to_owned()
-        }
-        _ => "quiet = \"100ms\"\n".to_owned(),
+        Design::DuplicatesLate => ["", LATER],
+        Design::BooksLate => ["", ""],
+        Design::Queues | Design::ForgetsAccepted => ["quiet = \"300ms\"\n", LATER],
+        // Where buyers may ask later, the order of answers proves no refusal false.
+        Design::WritesThenRefuses => [quiet, LATER],
+        Design::LosesOrder | Design::LosesOrderAndStock => [quiet, "within = \"2s\"\n"],
+        _ => [quiet, ""],
     };
-    shop.file(&more, &books)
+    shop.file(&more, &books.concat())
 }
 
-/// The promises of a design that are broken, and those that are unknown.
-async fn judged(design: Design, seed: u64, rounds: u32) -> (Vec<String>, Vec<String>) {
+async fn judged(design: Design, seed: u64, rounds: u32) -> Checked {
     let shop = Shop::start(design).await;
-    let place = place();
     let (seed, rounds) = (seed.to_string(), rounds.to_string());
     let arguments = ["--users", "300", "--seed", &seed, "--rounds", &rounds];
-    let (output, result) = check(place.path(), &file(&shop, design), &arguments).await;
-    let result = result.unwrap_or_else(|| panic!("{design:?}: {output:?}"));
-    let (broken, unknown) = (with(&result, "broken"), with(&result, "unknown"));
-    let is_right = RIGHT.contains(&design);
-    assert!(!is_right || broken.is_empty() && unknown.is_empty(), "{design:?}: {result:#}");
-    (broken, unknown)
+    check(&file(&shop, design), &arguments).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "ten runs of each: make judge-bugs"]
 async fn every_bug_is_convicted_and_every_right_design_acquitted_ten_times() {
-    let ten_times = |design: Design| async move {
-        let promise = WRONG.iter().find(|(wrong, _)| *wrong == design).map(|(_, promise)| *promise);
+    let ten_times = |(design, promise): (Design, Option<&'static str>)| async move {
         let mut right = 0;
         for seed in 1..=10 {
             // As many as there are by default, or fewer.
             let rounds = if NARROW.contains(&design) { 20 } else { 4 };
-            let (broken, _) = judged(design, seed, rounds).await;
-            right += usize::from(promise.is_none_or(|it| broken.iter().any(|found| found == it)));
+            let checked = judged(design, seed, rounds).await;
+            let (broken, unknown) = (checked.with("broken"), checked.with("unknown"));
+            right += usize::from(match promise {
+                Some(promise) => broken.contains(&promise),
+                None => broken.is_empty() && unknown.is_empty(),
+            });
         }
-        println!("{design:<24?} {:<24} {right} of 10", promise.unwrap_or("acquitted"));
+        let (name, judged) = (format!("{design:?}"), promise.unwrap_or("acquitted"));
+        println!("{name:<24} {judged:<24} {right} of 10");
         (right < 10).then_some(design)
     };
-    let designs = WRONG.map(|(design, _)| design).into_iter().chain(RIGHT);
+    let wrong = WRONG.map(|(design, promise, ..)| (design, Some(promise)));
+    let designs = wrong.into_iter().chain(RIGHT.map(|design| (design, None)));
     let failures = stream::iter(designs).map(ten_times).buffer_unordered(AT_ONCE);
     let failures: Vec<Design> = failures.filter_map(std::future::ready).collect().await;
     assert!(failures.is_empty(), "{failures:?}");
@@ -118,107 +104,90 @@ async fn every_bug_is_convicted_and_every_right_design_acquitted_ten_times() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_right_design_is_acquitted() {
-    for design in RIGHT {
-        judged(design, 1, 2).await;
+    for design in RIGHT.into_iter().chain([Design::RepeatsUnnamed]) {
+        judged(design, 1, 2).await.is_judged(&[], &[]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_bug_that_needs_no_luck_is_convicted_at_once() {
+async fn every_bug_that_needs_no_luck_is_convicted_at_once_by_a_witness_and_nothing_else_is() {
     // Ten seconds of quiet.
     let slow = [Design::DuplicatesLate];
-    for (design, promise) in WRONG {
+    for (design, promise, besides, witness) in WRONG {
         if NARROW.contains(&design) || slow.contains(&design) {
             continue;
         }
-        let (broken, _) = judged(design, 1, 2).await;
-        assert!(broken.iter().any(|found| found == promise), "{design:?}: {broken:?}");
+        let checked = judged(design, 1, 2).await;
+        let mut broken = checked.with("broken");
+        assert!(broken.contains(&promise), "{design:?}: {checked:#?}");
+        broken.retain(|broken| *broken != promise);
+        assert_eq!(broken, besides, "{design:?}: {checked:#?}");
+        assert_eq!(checked.with("unknown"), [""; 0], "{design:?}: {checked:#?}");
+        assert!(checked.said(promise).contains(witness), "{design:?}: {checked:#?}");
+        assert_eq!(checked.ran.status, 1, "{design:?}: {checked:#?}");
+        assert!(checked.ran.stdout.starts_with("BROKEN: "), "{design:?}: {checked:#?}");
+        if design == Design::Fails {
+            // With examples of answers.
+            assert_fields("check --json", checked.result.as_ref().unwrap());
+        }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_is_proved_false_by_one_who_asked_later_and_was_served() {
-    for books in ["quiet = \"100ms\"\n", ""] {
+    for has_books in [true, false] {
         let shop = Shop::start(Design::RefusesOneInHundred).await;
-        let voucher = shop.voucher(400).await;
-        let place = place();
-        let text = shop.file_of(voucher, "", books);
-        let text = if books.is_empty() { text.split_once("[books]").unwrap().0 } else { &text };
-        let (output, result) = check(place.path(), text, &["--users", "1000", "--seed", "1"]).await;
-        let result = result.unwrap_or_else(|| panic!("{output:?}"));
-        assert_eq!(with(&result, "broken"), ["no_undersell"], "{result:#}");
-        let said = said(&result, "no_undersell");
+        let voucher = shop.on_sale(400);
+        let text = match has_books {
+            true => shop.file(&voucher, "quiet = \"100ms\"\n"),
+            false => shop.file_without_books(&voucher),
+        };
+        let checked = check(&text, &["--users", "1000"]).await;
+        assert_eq!(checked.with("broken"), ["no_undersell"], "{checked:#?}");
+        let said = checked.said("no_undersell");
         assert!(said.contains("one who asked after that was served"), "{said}");
-        let found = &result["promises"][2]["findings"][0]["witnesses"];
-        assert_eq!(found[0]["outcome"], "sold_out", "{result:#}");
-        assert_eq!(found[1]["outcome"], "ordered", "{result:#}");
-        assert_eq!(found[0]["said"], "{\"code\":\"sold_out\"}", "{result:#}");
+        let found = &checked["promises"][2]["findings"][0]["witnesses"];
+        assert_eq!(found[0]["outcome"], "sold_out", "{checked:#?}");
+        assert_eq!(found[1]["outcome"], "ordered", "{checked:#?}");
+        assert_eq!(found[0]["said"], "{\"code\":\"sold_out\"}", "{checked:#?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vouchers_that_vanish_do_not_add_up() {
-    let (broken, _) = judged(Design::LosesOrderAndStock, 1, 1).await;
-    assert!(broken.iter().any(|it| it == "books_add_up"), "{broken:?}");
-    let (broken, _) = judged(Design::LosesOrder, 1, 1).await;
-    assert!(!broken.iter().any(|it| it == "books_add_up"), "{broken:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn orders_that_may_have_expired_by_the_files_word_are_not_lost() {
-    for (expire, broken) in [("expire = \"500ms\"\n", &[][..]), ("", &["no_lost_order"])] {
+    for (expire, is_lost) in [("expire = \"500ms\"\n", false), ("", true)] {
         let shop = Shop::start(Design::Expires).await;
-        let place = place();
         // The books tell only of orders that live.
         let books = format!("list = \"/none\"\nquiet = \"1s\"\nwithin = \"4s\"\n{expire}");
-        let (output, result) =
-            check(place.path(), &shop.file("", &books), &["--rounds", "1"]).await;
-        let result = result.unwrap_or_else(|| panic!("{output:?}"));
-        let found = with(&result, "broken");
-        assert!(broken.iter().all(|it| found.iter().any(|found| found == it)), "{result:#}");
-        assert!(!broken.is_empty() || found.is_empty(), "{result:#}");
+        let checked = check(&shop.file("", &books), &ONE_ROUND).await;
+        let broken = checked.with("broken");
+        assert_eq!(broken.contains(&"no_lost_order"), is_lost, "{checked:#?}");
+        assert!(is_lost || broken.is_empty(), "{checked:#?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mistake_of_the_file_is_told_and_nobody_is_accused() {
+    let of_requests = "those of requests or users";
     for (design, from, to, why) in [
-        (
-            Design::Right,
-            "status = 201\norder = \"/id\"",
-            "status = [201, 409]",
-            "rule for ordered is too wide",
-        ),
-        (
-            Design::Right,
-            "{ user = \"{user}\" }",
-            "{ user = \"7\", x = \"{user}\" }",
-            "a token of their own",
-        ),
-        (Design::Repeats, "order = \"/id\"", "order = \"/request\"", "those of requests or users"),
-        (Design::Right, "order = \"/id\"", "order = \"/user\"", "those of requests or users"),
+        (Design::Right, "201\norder = \"/id\"", "[201, 409]", "rule for ordered is too wide"),
+        (Design::Right, "\"{user}\" }", "\"7\", x = \"{user}\" }", "a token of their own"),
+        (Design::Repeats, "order = \"/id\"", "order = \"/request\"", of_requests),
+        (Design::Right, "order = \"/id\"", "order = \"/user\"", of_requests),
     ] {
         for is_fixed in [true, false] {
             let shop = Shop::start(design).await;
-            let place = place();
-            let quiet = "quiet = \"50ms\"\nwithin = \"2s\"\n";
-            let text = match is_fixed {
-                true => shop.file_of(shop.voucher(10).await, "", quiet),
-                false => shop.file("", quiet),
-            };
-            assert!(text.contains(from), "{text}");
-            let text = text.replacen(from, to, 1);
-            let (output, result) = check(place.path(), &text, &["--rounds", "2"]).await;
-            let result = result.unwrap_or_else(|| panic!("{why}: {output:?}"));
-            assert_eq!(with(&result, "broken"), [""; 0], "{why}, {is_fixed}: {result:#}");
-            let said = said(&result, "no_lost_order");
-            assert!(said.contains(why), "{why}, {is_fixed}: {result:#}");
+            let voucher = if is_fixed { shop.on_sale(10) } else { String::new() };
+            let text = shop.file(&voucher, "quiet = \"50ms\"\nwithin = \"2s\"\n");
+            let checked = check(&replaced(&text, from, to), &TWO_ROUNDS).await;
+            assert_eq!(checked.with("broken"), [""; 0], "{why}, {is_fixed}: {checked:#?}");
+            let said = checked.said("no_lost_order");
+            assert!(said.contains(why), "{why}, {is_fixed}: {checked:#?}");
         }
     }
     let shop = Shop::start(Design::Right).await;
-    let place = place();
-    let text = shop.file("", "quiet = \"50ms\"\n").replacen("\"/id\"", "\"/di\"", 1);
-    let (_, result) = check(place.path(), &text, &["--rounds", "2"]).await;
-    let notes = result.unwrap()["notes"].to_string();
+    let text = replaced(&shop.file("", "quiet = \"50ms\"\n"), "\"/id\"", "\"/di\"");
+    let checked = check(&text, &TWO_ROUNDS).await;
+    let notes = checked["notes"].to_string();
     assert!(notes.contains("points at nothing in all"), "{notes}");
 }

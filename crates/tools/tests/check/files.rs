@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use load::calls::Call;
 use load::template::Values;
 use seckill_tools::check::presets::{NAMES, example, find};
 use seckill_tools::check::read::SourceText;
@@ -24,6 +25,12 @@ status = 200
 command = "true"
 "#;
 
+/// What it says of the voucher, and of its books.
+const VOUCHER: &str = "voucher = \"7\"";
+const COMMAND: &str = "command = \"true\"";
+const PATH: &str = "\"/buy/{voucher}\"";
+const STATUS: &str = "status = 200";
+
 const LOGIN: &str = "login = { request = { path = \"/{user}\" }, token = \"data\" }";
 const SALE: &str = "sale = { request = { path = \"/{stock}\" }, voucher = \"id\" }";
 
@@ -39,15 +46,15 @@ async fn a_file_that_cannot_be_used_is_refused_with_its_line() {
     assert!(CheckTarget::compile(SourceText::of("target.toml", GOOD)).await.is_ok());
     refused(&[
         ("addresses =", "adresses =", 1, "unknown key \"adresses\", did you mean \"addresses\"?"),
-        ("voucher = \"7\"", "voucher = true", 2, "neither a text nor a whole number"),
-        ("voucher = \"7\"", "preset = \"hmpd\"", 2, "no preset \"hmpd\", did you mean \"hmdp\"?"),
-        ("voucher = \"7\"", "preset = 3", 2, "preset is not a text"),
-        ("voucher = \"7\"", "", 1, "neither a voucher nor a [sale]"),
+        (VOUCHER, "voucher = true", 2, "neither a text nor a whole number"),
+        (VOUCHER, "preset = \"hmpd\"", 2, "no preset \"hmpd\", did you mean \"hmdp\"?"),
+        (VOUCHER, "preset = 3", 2, "preset is not a text"),
+        (VOUCHER, "", 1, "neither a voucher nor a [sale]"),
         ("http://127.0.0.1:1", "127.0.0.1", 1, "is no address"),
         ("[\"http://127.0.0.1:1\"]", "[]", 1, "there is no address"),
-        ("\"/buy/{voucher}\"", "\"buy\"", 4, "does not begin with a slash"),
-        ("\"/buy/{voucher}\"", "\"/buy/{vouchr}\"", 4, "no placeholder {vouchr}"),
-        ("\"/buy/{voucher}\"", "\"/buy 1\"", 4, "percent-encoded"),
+        (PATH, "\"buy\"", 4, "does not begin with a slash"),
+        (PATH, "\"/buy/{vouchr}\"", 4, "no placeholder {vouchr}"),
+        (PATH, "\"/buy 1\"", 4, "percent-encoded"),
         ("path =", "pth =", 4, "unknown key \"pth\", did you mean \"path\"?"),
         ("path =", "method = \"B C\"\npath =", 4, "no method: \"B C\""),
         ("authorization", "\"a b\"", 5, "no name of a header"),
@@ -60,34 +67,29 @@ async fn a_file_that_cannot_be_used_is_refused_with_its_line() {
         ("[tokens]\nlines = \"tokens.txt\"", "", 3, "there is no [tokens]"),
         ("is = \"ordered\"", "is = \"orderd\"", 9, "\"orderd\" is not known here, did you mean"),
         ("is = \"ordered\"", "is = \"sold_out\"", 3, "nobody would ever hear yes"),
-        ("status = 200", "", 8, "a rule needs a status"),
-        ("status = 200", "status = 20", 8, "20 is no HTTP status"),
-        ("status = 200", "status = \"200\"", 10, "invalid type: string"),
-        ("status = 200", "equals = 1", 8, "need a pointer"),
-        ("status = 200", "pointer = \"/a\"", 8, "a pointer needs one of"),
-        ("status = 200", "pointer = \"a\"\nequals = 1", 8, "no JSON pointer"),
-        ("status = 200", "pointer = \"/a\"\nequals = 1\npresent = true", 8, "a rule has one of"),
-        ("status = 200", "pointer = \"/a\"\nequals = [1]", 8, "no text, number or boolean"),
-        ("status = 200", "pointer = \"/a\"\none_of = []", 8, "compares with nothing"),
-        ("status = 200", "contains = []", 8, "compares with nothing"),
-        ("status = 200", "contains = [\"a\", \"\"]", 8, "compares with nothing"),
-        ("status = 200", "status = []", 8, "compares with nothing"),
+        (STATUS, "", 8, "a rule needs a status"),
+        (STATUS, "status = 20", 8, "20 is no HTTP status"),
+        (STATUS, "status = \"200\"", 10, "invalid type: string"),
+        (STATUS, "equals = 1", 8, "need a pointer"),
+        (STATUS, "pointer = \"/a\"", 8, "a pointer needs one of"),
+        (STATUS, "pointer = \"a\"\nequals = 1", 8, "no JSON pointer"),
+        (STATUS, "pointer = \"/a\"\nequals = 1\npresent = true", 8, "a rule has one of"),
+        (STATUS, "pointer = \"/a\"\nequals = [1]", 8, "no text, number or boolean"),
+        (STATUS, "pointer = \"/a\"\none_of = []", 8, "compares with nothing"),
+        (STATUS, "contains = []", 8, "compares with nothing"),
+        (STATUS, "contains = [\"a\", \"\"]", 8, "compares with nothing"),
+        (STATUS, "status = []", 8, "compares with nothing"),
         ("lines = \"tokens.txt\"", LOGIN, 7, "\"data\" is no JSON pointer"),
-        ("voucher = \"7\"", "sale = { request = { path = \"/{voucher}\" } }", 2, "but {stock}"),
-        (
-            "voucher = \"7\"",
-            "sale = { request = { path = \"/{stok}\" } }",
-            2,
-            "no placeholder {stok}",
-        ),
-        ("voucher = \"7\"", SALE, 2, "\"id\" is no JSON pointer"),
-        ("command = \"true\"", "", 11, "one of command and request"),
-        ("command = \"true\"", "command = \"true\"\nquiet = \"soon\"", 13, "no duration such as"),
-        ("command = \"true\"", "command = \"true\"\nusers = \"n\"", 11, "no JSON pointer"),
-        ("command = \"true\"", "request = { path = \"/{user}\" }", 12, "of nobody"),
-        ("command = \"true\"", "command = \"true\"\n[sale]\nstock = 0", 14, "cannot be sold"),
-        ("command = \"true\"", "command = \"true\"\nwithin = \"0s\"", 12, "within no time"),
-        ("command = \"true\"", "command =", 12, ""),
+        (VOUCHER, "sale = { request = { path = \"/{voucher}\" } }", 2, "but {stock}"),
+        (VOUCHER, "sale = { request = { path = \"/{stok}\" } }", 2, "no placeholder {stok}"),
+        (VOUCHER, SALE, 2, "\"id\" is no JSON pointer"),
+        (COMMAND, "", 11, "one of command and request"),
+        (COMMAND, "command = \"true\"\nquiet = \"soon\"", 13, "no duration such as"),
+        (COMMAND, "command = \"true\"\nusers = \"n\"", 11, "no JSON pointer"),
+        (COMMAND, "request = { path = \"/{user}\" }", 12, "of nobody"),
+        (COMMAND, "command = \"true\"\n[sale]\nstock = 0", 14, "cannot be sold"),
+        (COMMAND, "command = \"true\"\nwithin = \"0s\"", 12, "within no time"),
+        (COMMAND, "command =", 12, ""),
     ])
     .await;
 }
@@ -95,56 +97,30 @@ async fn a_file_that_cannot_be_used_is_refused_with_its_line() {
 #[tokio::test]
 async fn what_a_file_says_of_limits_steps_and_items_is_looked_at_likewise() {
     refused(&[
-        ("http://127.0.0.1:1", "ftp://127.0.0.1:1", 1, "http and https"),
-        ("voucher = \"7\"", "voucher = \"7\"\nper_user = 0", 3, "neither a number from 1 to 1000"),
-        ("voucher = \"7\"", "voucher = \"7\"\nper_user = 1001", 3, "nor \"none\""),
-        ("voucher = \"7\"", "voucher = \"7\"\nper_user = \"any\"", 3, "nor \"none\""),
-        ("voucher = \"7\"", "sale = { vouchers = [] }", 2, "neither a list of 1 to 10000"),
-        ("voucher = \"7\"", "sale = { vouchers = \"2..1\" }", 2, "nor a range"),
-        ("voucher = \"7\"", "sale = { vouchers = \"1..10001\" }", 2, "nor a range"),
-        ("voucher = \"7\"", "voucher = 7\nsale = { command = \"true\" }", 3, "one of voucher and"),
-        (
-            "voucher = \"7\"",
-            "voucher = 7\nstep = [{ path = \"/\", take = { user = \"/a\" } }]",
-            3,
-            "no new word",
-        ),
-        (
-            "voucher = \"7\"",
-            "voucher = 7\nstep = [{ path = \"/\", take = { Co = \"/a\" } }]",
-            3,
-            "no new word",
-        ),
-        (
-            "voucher = \"7\"",
-            "voucher = 7\nstep = [{ path = \"/{a}\", take = { a = \"/a\" } }]",
-            3,
-            "no placeholder {a}",
-        ),
-        (
-            "voucher = \"7\"",
-            "voucher = 7\nstep = [{ path = \"/\", take = { a = {} } }]",
-            3,
-            "one of pointer",
-        ),
-        (
-            "voucher = \"7\"",
-            "voucher = 7\nstep = [{ path = \"/\", take = { a = { header = \"a b\" } } }]",
-            3,
-            "no name of a header",
-        ),
+        (VOUCHER, "voucher = \"7\"\nper_user = 0", 3, "neither a number from 1 to 1000"),
+        (VOUCHER, "voucher = \"7\"\nper_user = 1001", 3, "nor \"none\""),
+        (VOUCHER, "voucher = \"7\"\nper_user = \"any\"", 3, "nor \"none\""),
+        (VOUCHER, "sale = { vouchers = [] }", 2, "neither a list of 1 to 10000"),
+        (VOUCHER, "sale = { vouchers = \"2..1\" }", 2, "nor a range"),
+        (VOUCHER, "sale = { vouchers = \"1..10001\" }", 2, "nor a range"),
+        (VOUCHER, "voucher = 7\nsale = { command = \"true\" }", 3, "one of voucher and"),
         ("path =", "take = { a = \"/a\" }\npath =", 3, "only a [[step]] has take"),
         ("Bearer {token}", "Bearer", 3, "everybody would be one buyer"),
-        ("status = 200", "header = \"location\"", 8, "so does a header"),
-        (
-            "status = 200",
-            "header = \"location\"\npointer = \"/a\"\nequals = 1",
-            8,
-            "one of pointer and header",
-        ),
-        ("status = 200", "status = 200\norder = \"a\"", 11, "no JSON pointer"),
+        (STATUS, "header = \"location\"", 8, "so does a header"),
+        (STATUS, "header = \"a\"\npointer = \"/a\"\nequals = 1", 8, "one of pointer and header"),
+        (STATUS, "status = 200\norder = \"a\"", 11, "no JSON pointer"),
     ])
     .await;
+    for (step, why) in [
+        ("path = \"/\", take = { user = \"/a\" }", "no new word"),
+        ("path = \"/\", take = { Co = \"/a\" }", "no new word"),
+        ("path = \"/{a}\", take = { a = \"/a\" }", "no placeholder {a}"),
+        ("path = \"/\", take = { a = {} }", "one of pointer"),
+        ("path = \"/\", take = { a = { header = \"a b\" } }", "no name of a header"),
+    ] {
+        let step = format!("voucher = 7\nstep = [{{ {step} }}]");
+        refused(&[(VOUCHER, &step, 3, why)]).await;
+    }
 }
 
 /// Each of these lines instead of another one is refused, at this line of the file and for this reason.
@@ -159,6 +135,33 @@ async fn refused(mistakes: &[(&str, &str, usize, &str)]) {
     }
 }
 
+/// How user `u` buys voucher 1.
+fn purchase(target: &CheckTarget) -> Call {
+    let values = Values { user: "u", token: "t", taken: &[] };
+    target.purchase.for_voucher("1").call(&target.nodes[0], &values).unwrap()
+}
+
+#[tokio::test]
+async fn a_preset_is_added_to_and_printed_as_it_is_read() {
+    let text = "\u{feff}preset = \"hmdp\"\naddresses = [\"http://127.0.0.1:1\"]\nvoucher = 1\n\
+                [tokens]\nlines = \"t\"\n[[answer]]\nis = \"refused\"\nstatus = 418\n";
+    let place = place();
+    let file = place.path().join("target.toml");
+    std::fs::write(&file, text).unwrap();
+    let source = SourceText::read(&file).unwrap();
+    let printed = source.expanded().unwrap();
+    let own = printed.find("418").unwrap();
+    let of_preset = printed.find("库存不足").unwrap();
+    assert!(own < of_preset && !printed.contains("preset"), "{printed}");
+    let mut calls = Vec::new();
+    for source in [source, SourceText::of("printed", &printed)] {
+        let target = CheckTarget::compile(source).await.unwrap();
+        calls.push(purchase(&target));
+        assert_eq!(target.purchase.rules.len(), 8, "{printed}");
+    }
+    assert_eq!((&calls[0].path, &calls[0].headers), (&calls[1].path, &calls[1].headers));
+}
+
 #[tokio::test]
 async fn a_preset_lies_beneath_the_file_and_its_purchase_is_mixed_key_by_key() {
     let text = "preset = \"hmdp\"\naddresses = [\"http://127.0.0.1:1\"]\nvoucher = 1\n\
@@ -171,8 +174,7 @@ async fn a_preset_lies_beneath_the_file_and_its_purchase_is_mixed_key_by_key() {
     let capital = text.replace("Host = ", "Authorization = \"own\", Host = ");
     for (text, value) in [(text, "t"), (capital, "own")] {
         let target = CheckTarget::compile(SourceText::of("target.toml", &text)).await.unwrap();
-        let values = Values { user: "u", token: "t", taken: &[] };
-        let call = target.purchase.for_voucher("1").call(&target.nodes[0], &values).unwrap();
+        let call = purchase(&target);
         assert_eq!(call.path, "/voucher-order/seckill/1");
         let headers =
             ["authorization", "x", "host"].map(|name| call.headers[name].to_str().unwrap());

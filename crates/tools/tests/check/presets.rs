@@ -3,12 +3,11 @@
 use serde_json::Value;
 use testkit::processes::{place, program};
 use testkit::shop::world::World;
-use tokio::process::Command;
 
 use seckill_tools::check::presets::example;
 
-use super::target_server::{TargetServer, Wire, Wrong};
-use super::{check, with};
+use super::shop::{Design, Shop};
+use super::{QUIET, check_in, command};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_for_the_server_judges_the_server_itself_over_two_nodes() {
@@ -27,12 +26,9 @@ async fn the_example_for_the_server_judges_the_server_itself_over_two_nodes() {
             &format!("\"http://{}\", \"http://{}\"", nodes[0], nodes[1]),
         )
         .replace("voucher = \"1\"", &format!("voucher = \"{}\"", voucher.id));
-    let file = place.path().join("target.toml");
-    std::fs::write(&file, text).unwrap();
     let programs = program("seckill").parent().unwrap().display().to_string();
-    let output = Command::new(env!("CARGO_BIN_EXE_seckill-tools"))
-        .args(["check", "--users", "60", "--json", "-"])
-        .arg(&file)
+    let output = command(place.path(), &text)
+        .args(["--users", "60", "--json", "-"])
         .env("PATH", format!("{programs}:/usr/bin:/bin"))
         .env("DATABASE_URL", &world.database_url)
         .output()
@@ -47,23 +43,21 @@ async fn the_example_for_the_server_judges_the_server_itself_over_two_nodes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_for_the_course_application_reads_its_answers() {
-    let target = TargetServer::start(Wrong::Nothing, Wire::KeepAlive).await;
-    let voucher = target.voucher(30, &[]);
+    let shop = Shop::start(Design::Right).await;
     let text = example("hmdp").unwrap();
     let (text, _) = text.split_once("[books]").unwrap();
     let text = text
-        .replace("127.0.0.1:8081", &target.address.to_string())
-        .replace("voucher = 7", &format!("voucher = {voucher}"))
-        + "[books]\nrequest = { path = \"/books/{voucher}\" }\nquiet = \"20ms\"\n";
+        .replace("127.0.0.1:8081", &shop.addresses[0].to_string())
+        .replace("voucher = 7", &format!("voucher = {}", shop.voucher(30, &[])))
+        + "[books]\nrequest = { path = \"/books/{voucher}\" }\n"
+        + QUIET;
     let place = place();
     let tokens: String = (1..=40).map(|user| format!("{user}\n")).collect();
     std::fs::write(place.path().join("tokens.txt"), tokens).unwrap();
-    let (output, result) = check(place.path(), &text, &[]).await;
-    let result = result.unwrap_or_else(|| panic!("{output:?}"));
-    assert_eq!(with(&result, "broken"), [""; 0], "{result:#}");
-    assert_eq!(result["holds"], true, "{result:#}");
-    let outcomes = result["outcomes"].as_object().unwrap();
+    let checked = check_in(place.path(), &text, &[]).await;
+    checked.is_judged(&[], &[]);
+    let outcomes = checked["outcomes"].as_object().unwrap();
     let codes: Vec<&str> = outcomes.keys().map(String::as_str).collect();
-    assert_eq!(codes, ["already_bought", "ordered", "sold_out"], "{result:#}");
-    assert_eq!(outcomes["ordered"], 30, "{result:#}");
+    assert_eq!(codes, ["already_bought", "ordered", "sold_out"], "{checked:#?}");
+    assert_eq!(outcomes["ordered"], 30, "{checked:#?}");
 }

@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::{HeaderName, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use self::routes::{books, buy, checkout, login, mine, new_voucher, order, pay};
-use super::{PURCHASE, SALE};
+use self::routes::{books, buy, checkout, course, login, mine, new_voucher, order, pay};
+use super::wire::Wire;
 
 /// How it is built: first those that are right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,27 +28,25 @@ pub(crate) enum Design {
     Queues,
     /// Who asks again hears the same yes.
     Repeats,
+    /// The same without the order's id.
+    RepeatsUnnamed,
     /// Orders are not paid, and cancelled: their stock comes back.
     Expires,
     /// The books follow the orders by half a second.
     BooksLate,
     /// A buyer may have ten.
     TenEach,
-    /// The stock is read, and written back 20 ms later.
-    OversellsWide,
-    /// The same with a window of 1 ms.
-    OversellsNarrow,
-    /// Whether a buyer has an order is looked up 20 ms before it is written.
-    DuplicatesWide,
-    /// The same with a window of 1 ms.
-    DuplicatesNarrow,
-    /// The same behind a lock in each node.
+    /// The stock is read, and written back so many milliseconds later.
+    Oversells(u64),
+    /// Whether a buyer has an order is looked up so many milliseconds before it is written.
+    Duplicates(u64),
+    /// One millisecond before, behind a lock in each node.
     DuplicatesPerNode,
     /// One order in a hundred is told and not written; its stock is gone.
     LosesOrderAndStock,
     /// The same; its stock stays.
     LosesOrder,
-    /// Every fifth order is told with the id of the one before.
+    /// Every order is told with the id of the voucher's first.
     SharesIds,
     /// Every twentieth order is written, and then refused.
     WritesThenRefuses,
@@ -58,7 +56,7 @@ pub(crate) enum Design {
     RefusesLastTenth,
     /// One attempt in a hundred hears that all is sold.
     RefusesOneInHundred,
-    /// One attempt in a hundred is answered with 500.
+    /// One attempt in a hundred is answered with 500; every other one of these has bought.
     Fails,
     /// The worker writes an order once more, 8 s later.
     DuplicatesLate,
@@ -68,6 +66,16 @@ pub(crate) enum Design {
     ForgetsAccepted,
     /// A buyer may have ten, and gets eleven.
     ElevenEach,
+    /// User 7 is answered with this status, and a text so many times.
+    Says(u16, &'static str, usize),
+    /// User 7 is never answered.
+    Hangs,
+    /// A stranger buys whenever user 7 does.
+    SellsToStrangers,
+    /// The books cannot be read at every second look.
+    BooksStumble,
+    /// The books can be read once.
+    BooksBreak,
 }
 
 /// A voucher that is closed from the beginning.
@@ -82,6 +90,8 @@ struct Sale {
     waiting: Vec<String>,
     /// The books as they are shown, where they are late.
     shown: (i64, usize),
+    /// How often the books were looked at.
+    looks: u64,
 }
 
 struct Database {
@@ -103,20 +113,14 @@ struct Node {
 
 pub(crate) struct Shop {
     pub(crate) addresses: [SocketAddr; 2],
+    database: Arc<Database>,
     _nodes: JoinSet<()>,
 }
 
-type Reply = (StatusCode, [(HeaderName, String); 2], String);
-
-const LOCATION: HeaderName = HeaderName::from_static("location");
-const COOKIE: HeaderName = HeaderName::from_static("set-cookie");
+type Reply = (StatusCode, HeaderMap, String);
 
 fn reply(status: u16, body: &Value) -> Reply {
-    let none = [
-        (HeaderName::from_static("x-a"), "1".into()),
-        (HeaderName::from_static("x-b"), "2".into()),
-    ];
-    (StatusCode::from_u16(status).unwrap(), none, body.to_string())
+    (StatusCode::from_u16(status).unwrap(), HeaderMap::new(), body.to_string())
 }
 
 fn code(status: u16, code: &str) -> Reply {
@@ -145,48 +149,94 @@ impl Shop {
                 .route("/checkout/{voucher}", post(checkout))
                 .route("/pay", post(pay))
                 .route("/buy/{voucher}", post(buy))
+                .route("/voucher-order/seckill/{voucher}", post(course))
                 .route("/mine/{voucher}", get(mine))
                 .route("/orders/{order}", get(order))
                 .route("/books/{voucher}", get(books))
                 .with_state(node);
             nodes.spawn(async move { axum::serve(listener, routes).await.unwrap() });
         }
-        Self { addresses: addresses.try_into().unwrap(), _nodes: nodes }
+        Self { addresses: addresses.try_into().unwrap(), database, _nodes: nodes }
     }
 
-    /// Puts a voucher on sale, and returns its id.
-    pub(crate) async fn voucher(&self, stock: u32) -> u64 {
-        let request = reqwest::Client::new().post(format!("http://{}/vouchers", self.addresses[0]));
-        let answer = request.body(json!({ "stock": stock }).to_string()).send().await.unwrap();
-        answer.json::<Value>().await.unwrap()["data"].as_u64().unwrap()
+    /// The same behind such a front, if any.
+    pub(crate) async fn behind(self, wire: Option<Wire>) -> Self {
+        let Some(wire) = wire else { return self };
+        let front = wire.before(self.addresses[0]).await;
+        Self { addresses: [front; 2], ..self }
     }
 
-    /// The file that says how to talk to it; `more` comes before the first table, `books` at the end.
+    /// See [`Database::voucher`].
+    pub(crate) fn voucher(&self, stock: i64, old: &[&str]) -> u64 {
+        self.database.voucher(stock, old)
+    }
+
+    /// The line of a file that names a new voucher.
+    pub(crate) fn on_sale(&self, stock: i64) -> String {
+        format!("voucher = {}", self.voucher(stock, &[]))
+    }
+
+    /// Who bought, voucher by voucher.
+    pub(crate) fn buyers(&self) -> Vec<Vec<String>> {
+        let sales = self.database.sales();
+        let users = |sale: &Sale| sale.orders.iter().map(|order| order.1.clone()).collect();
+        sales.values().map(users).collect()
+    }
+
+    /// The file that says how to talk to it, without books; `more` comes before the first table. New vouchers are put
+    /// on sale, unless it names one.
+    pub(crate) fn file_without_books(&self, more: &str) -> String {
+        let [a, b] = self.addresses.map(|address| address.port());
+        let addresses =
+            format!("addresses = [\"http://127.0.0.1:{a}\", \"http://localhost:{b}/\"]");
+        let sale = if more.starts_with("voucher") { "" } else { SALE };
+        let problem = |code: &str| {
+            format!("[[answer]]\nis = \"{code}\"\npointer = \"/code\"\nequals = \"{code}\"\n")
+        };
+        let problems = ["sold_out", "already_bought", "sale_ended"].map(problem).concat();
+        format!("{addresses}\n{more}\n{PURCHASE}{problems}{sale}")
+    }
+
+    /// The same with books by a request, of which `books` tells more.
     pub(crate) fn file(&self, more: &str, books: &str) -> String {
-        self.written(more, SALE, books)
-    }
-
-    /// The same file for a voucher that is on sale.
-    pub(crate) fn file_of(&self, voucher: u64, more: &str, books: &str) -> String {
-        self.written(&format!("voucher = {voucher}\n{more}"), "", books)
-    }
-
-    fn written(&self, more: &str, sale: &str, books: &str) -> String {
-        let [a, b] = self.addresses;
-        let addresses = format!("addresses = [\"http://{a}\", \"http://{b}\"]");
-        format!("{addresses}\n{more}\n{PURCHASE}{ENDED}{sale}{ITS_BOOKS}{books}")
+        let file = self.file_without_books(more);
+        format!("{file}[books]\nrequest = {{ path = \"/books/{{voucher}}\" }}\n{books}")
     }
 }
 
-/// What it answers besides.
-const ENDED: &str = r#"[[answer]]
-is = "sale_ended"
-pointer = "/code"
-equals = "sale_ended"
+/// How one buys there, and what the shop answers; besides, it answers a problem with its code.
+const PURCHASE: &str = r#"[purchase]
+path = "/buy/{voucher}"
+headers = { user = "{user}" }
+[[answer]]
+is = "ordered"
+status = 201
+order = "/id"
+[[answer]]
+is = "accepted"
+status = 202
 "#;
 
-const ITS_BOOKS: &str = r#"[books]
-request = { path = "/books/{voucher}" }
+/// How a voucher is put on sale there.
+pub(crate) const SALE: &str = r#"[sale]
+request = { path = "/vouchers", body = '{"stock": {stock}}' }
+"#;
+
+/// How buyers ask what became of a purchase that was queued.
+pub(crate) const LATER: &str = r#"
+[later]
+request = { path = "/mine/{voucher}", headers = { user = "{user}" } }
+within = "5s"
+[[later.answer]]
+is = "ordered"
+status = 201
+order = "/id"
+[[later.answer]]
+is = "accepted"
+status = 202
+[[later.answer]]
+is = "sold_out"
+status = 409
 "#;
 
 impl Database {
@@ -194,16 +244,22 @@ impl Database {
         self.sales.lock().unwrap()
     }
 
+    fn change<T>(&self, voucher: u64, change: impl FnOnce(&mut Sale) -> T) -> T {
+        change(self.sales().get_mut(&voucher).unwrap())
+    }
+
     fn id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::SeqCst)
     }
 
-    fn limit(&self) -> usize {
-        match self.design {
-            Design::TenEach => 10,
-            Design::ElevenEach => 11,
-            _ => 1,
-        }
+    /// Puts a voucher on sale of which these users had orders before, and returns its id.
+    fn voucher(&self, stock: i64, old: &[&str]) -> u64 {
+        let id = self.id();
+        let orders = old.iter().map(|user| (self.id(), (*user).to_owned(), false)).collect();
+        let initial = stock + old.len() as i64;
+        let sale = Sale { initial, stock, orders, shown: (stock, old.len()), ..Sale::default() };
+        self.sales().insert(id, sale);
+        id
     }
 
     /// Why a buyer gets nothing, if so.
@@ -211,11 +267,15 @@ impl Database {
         let sales = self.sales();
         let sale = sales.get(&voucher)?;
         let own: Vec<_> = sale.orders.iter().filter(|it| it.1 == user).collect();
-        if own.len() >= self.limit() {
+        let limit = match self.design {
+            Design::TenEach => 10,
+            Design::ElevenEach => 11,
+            _ => 1,
+        };
+        if own.len() >= limit {
             return Some(match self.design {
-                Design::Repeats => {
-                    reply(201, &json!({ "id": own[0].0, "request": self.id(), "user": user }))
-                }
+                Design::Repeats => self.yes(Some(own[0].0), user),
+                Design::RepeatsUnnamed => self.yes(None, user),
                 _ => code(409, "already_bought"),
             });
         }
@@ -226,30 +286,22 @@ impl Database {
     /// Writes an order, whatever there is.
     fn write(self: &Arc<Self>, voucher: u64, user: &str, stock: i64) -> u64 {
         let id = self.id();
-        let mut sales = self.sales();
-        let sale = sales.get_mut(&voucher).unwrap();
-        sale.stock = stock;
-        sale.orders.push((id, user.to_owned(), false));
-        let database = Arc::clone(self);
-        match self.design {
-            Design::Expires => {
-                tokio::spawn(async move {
-                    sleep(Duration::from_millis(700)).await;
-                    let mut sales = database.sales();
-                    let sale = sales.get_mut(&voucher).unwrap();
-                    sale.stock += 1;
-                    sale.orders.iter_mut().filter(|it| it.0 == id).for_each(|it| it.2 = true);
-                });
-            }
-            Design::BooksLate => {
-                tokio::spawn(async move {
-                    sleep(Duration::from_millis(500)).await;
-                    let mut sales = database.sales();
-                    let sale = sales.get_mut(&voucher).unwrap();
+        self.change(voucher, |sale| {
+            sale.stock = stock;
+            sale.orders.push((id, user.to_owned(), false));
+        });
+        let (database, expires) = (Arc::clone(self), self.design == Design::Expires);
+        if expires || self.design == Design::BooksLate {
+            tokio::spawn(async move {
+                sleep(Duration::from_millis(if expires { 700 } else { 500 })).await;
+                database.change(voucher, |sale| {
+                    if expires {
+                        sale.stock += 1;
+                        sale.orders.iter_mut().filter(|it| it.0 == id).for_each(|it| it.2 = true);
+                    }
                     sale.shown = (sale.stock, sale.orders.len());
                 });
-            }
-            _ => {}
+            });
         }
         id
     }
@@ -257,63 +309,63 @@ impl Database {
     /// One transaction.
     fn sell(self: &Arc<Self>, voucher: u64, user: &str) -> Reply {
         let _transaction = self.transaction.lock().unwrap();
-        let refusal = self.refusal(voucher, user);
+        if let Some(refusal) = self.refusal(voucher, user) {
+            return refusal;
+        }
         let (stock, sold) = match self.sales().get(&voucher) {
             None => return code(404, "no_such_voucher"),
             Some(sale) => (sale.stock, sale.orders.len() as u64 + 1),
         };
-        if let Some(refusal) = refusal {
-            return refusal;
-        }
         let told = match self.design {
-            Design::LosesOrder if sold % 100 == 50 => {
+            Design::LosesOrder | Design::LosesOrderAndStock if sold % 100 == 50 => {
                 // Written, and gone again.
                 let id = self.id();
-                let mut sales = self.sales();
-                sales.get_mut(&voucher).unwrap().orders.push((0, format!("gone {id}"), true));
-                return reply(201, &json!({ "id": id, "request": id, "user": user }));
-            }
-            Design::LosesOrderAndStock if sold % 100 == 50 => {
-                let id = self.id();
-                let mut sales = self.sales();
-                let sale = sales.get_mut(&voucher).unwrap();
-                sale.stock -= 1;
-                sale.orders.push((0, format!("gone {id}"), true));
-                return reply(201, &json!({ "id": id, "request": id, "user": user }));
+                self.change(voucher, |sale| {
+                    sale.stock -= i64::from(self.design == Design::LosesOrderAndStock);
+                    sale.orders.push((0, format!("gone {id}"), true));
+                });
+                id
             }
             Design::ForgetsDecrement if sold.is_multiple_of(20) => self.write(voucher, user, stock),
-            Design::SharesIds if sold.is_multiple_of(5) => {
+            Design::SharesIds => {
                 self.write(voucher, user, stock - 1);
-                self.sales()[&voucher].orders[sold as usize - 2].0
+                self.sales()[&voucher].orders[0].0
             }
             _ => self.write(voucher, user, stock - 1),
         };
         match self.design {
             Design::WritesThenRefuses if sold.is_multiple_of(20) => code(409, "sold_out"),
-            _ => reply(201, &json!({ "id": told, "request": self.id(), "user": user })),
+            _ => self.yes(Some(told), user),
         }
     }
 
+    /// The answer that tells of an order.
+    fn yes(&self, order: Option<u64>, user: &str) -> Reply {
+        let mut told = json!({ "request": self.id(), "user": user, "shop": 5 });
+        if let Some(order) = order {
+            told["id"] = order.into();
+        }
+        reply(201, &told)
+    }
+
     /// Looks, waits, and writes what it saw.
-    async fn look_and_write(self: &Arc<Self>, voucher: u64, user: &str, window: Duration) -> Reply {
+    async fn look_and_write(self: &Arc<Self>, voucher: u64, user: &str, window_ms: u64) -> Reply {
         if let Some(refusal) = self.refusal(voucher, user) {
             return refusal;
         }
         let seen = self.sales()[&voucher].stock;
-        sleep(window).await;
+        sleep(Duration::from_millis(window_ms)).await;
         let _transaction = self.transaction.lock().unwrap();
-        let is_oversell = matches!(self.design, Design::OversellsWide | Design::OversellsNarrow);
-        let stock = {
-            let sales = self.sales();
-            let sale = &sales[&voucher];
-            if is_oversell && sale.orders.iter().any(|it| it.1 == user) {
-                return code(409, "already_bought");
-            }
-            if !is_oversell && sale.stock <= 0 {
-                return code(409, "sold_out");
-            }
-            if is_oversell { seen.min(sale.stock) } else { sale.stock }
-        };
+        let is_oversell = matches!(self.design, Design::Oversells(_));
+        let now = self.sales()[&voucher].stock;
+        let has_one = self.sales()[&voucher].orders.iter().any(|it| it.1 == user);
+        if is_oversell && has_one {
+            return code(409, "already_bought");
+        }
+        if !is_oversell && now <= 0 {
+            return code(409, "sold_out");
+        }
+        let stock = if is_oversell { seen.min(now) } else { now };
         reply(201, &json!({ "id": self.write(voucher, user, stock - 1) }))
     }
 }

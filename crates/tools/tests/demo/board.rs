@@ -7,18 +7,18 @@ use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::io::AsyncReadExt;
+use tokio::process::Child;
 
-use super::CODES;
-use testkit::processes::{DEADLINE, living_in, place, seckill, send};
+use super::{Said, are_proper, ended_by, line, said_by};
+use testkit::processes::{living_in, place, seckill};
+use testkit::shop::api_client::Client;
 use testkit::shop::web_driver::{Browser, DESKTOP};
 use testkit::wait::eventually;
 
 struct WatchedDemo {
     child: Child,
-    stdout: ChildStdout,
-    stderr: Lines<BufReader<ChildStderr>>,
+    said: Said,
     /// Address of the board, its token included.
     url: url::Url,
     temporary: PathBuf,
@@ -48,11 +48,10 @@ impl WatchedDemo {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let stdout = child.stdout.take().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
-        let line = line(&mut stderr, "Board: ").await;
+        let mut said = said_by(&mut child);
+        let line = line(&mut said, "Board: ").await;
         let url = line.strip_prefix("Board: ").unwrap().parse().unwrap();
-        Self { child, stdout, stderr, url, temporary, place }
+        Self { child, said, url, temporary, place }
     }
 
     fn opened(&self) -> Option<String> {
@@ -62,49 +61,34 @@ impl WatchedDemo {
     }
 
     async fn get(&self, path: &str) -> Value {
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let token = self.url.fragment().unwrap().strip_prefix("token=").unwrap();
-        let answer =
-            client.get(self.url.join(path).unwrap()).bearer_auth(token).send().await.unwrap();
-        assert_eq!(answer.status(), 200, "{path}");
-        answer.json().await.unwrap()
+        let board = Client::at(self.url.socket_addrs(|| None).unwrap()[0]);
+        board.call("GET", path, self.token()).await.is(200).body.clone()
+    }
+
+    fn token(&self) -> &str {
+        self.url.fragment().unwrap().strip_prefix("token=").unwrap()
     }
 
     /// Waits until the demo says that only the board stays.
     async fn until_judged(&mut self) {
-        line(&mut self.stderr, "The board stays").await;
+        line(&mut self.said, "The board stays").await;
     }
 
     /// Interrupts it, and returns what was said on standard output.
     async fn interrupted(mut self) -> String {
-        send(self.child.id().unwrap(), Signal::SIGINT);
-        let ended = tokio::time::timeout(DEADLINE, self.child.wait()).await.unwrap().unwrap();
+        let ended = ended_by(Signal::SIGINT, &mut self.child).await;
         assert!(ended.success(), "{ended}");
         let mut said = String::new();
-        self.stdout.read_to_string(&mut said).await.unwrap();
+        self.child.stdout.take().unwrap().read_to_string(&mut said).await.unwrap();
         assert_eq!(living_in(&self.temporary), [0; 0]);
         said
     }
 }
 
-/// The next line that begins so.
-async fn line(lines: &mut Lines<BufReader<ChildStderr>>, begins: &str) -> String {
-    let found = async {
-        loop {
-            let line = lines.next_line().await.unwrap().expect("the demo ended");
-            if line.starts_with(begins) {
-                return line;
-            }
-        }
-    };
-    tokio::time::timeout(DEADLINE, found).await.unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_board_of_a_demo_is_opened_shows_the_sale_and_stays_until_it_is_interrupted() {
     let mut demo = WatchedDemo::start(&["--open"]).await;
-    let url = demo.url.clone();
-    assert_eq!(url.host_str(), Some("127.0.0.1"));
+    assert_eq!(demo.url.host_str(), Some("127.0.0.1"));
     // Before the sale begins: a busy machine needs longer to start a browser.
     let nodes = demo.get("/api/nodes").await;
     assert_eq!(nodes["nodes"].as_array().unwrap().len(), 2, "{nodes}");
@@ -114,8 +98,7 @@ async fn the_board_of_a_demo_is_opened_shows_the_sale_and_stays_until_it_is_inte
     let file: url::Url = opened.parse().unwrap();
     assert_eq!(file.as_str(), opened.trim_end(), "it is a URL as it stands");
     let page = file.to_file_path().unwrap();
-    let token = url.fragment().unwrap().strip_prefix("token=").unwrap();
-    assert!(!opened.contains(token), "{opened}");
+    assert!(!opened.contains(demo.token()), "{opened}");
     assert_eq!(fs::metadata(&page).unwrap().permissions().mode() & 0o777, 0o600);
 
     let browser = Browser::new("en", DESKTOP).await;
@@ -155,6 +138,5 @@ async fn the_board_of_a_demo_listens_where_it_is_told_and_opens_nothing_unasked(
     assert_eq!((&voucher["stock"], &voucher["status"]), (&0.into(), &"sold_out".into()));
     let verdict: Value = serde_json::from_str(&demo.interrupted().await).unwrap();
     assert_eq!((&verdict["holds"], &verdict["orders"]), (&true.into(), &50.into()), "{verdict}");
-    let codes: Vec<&String> = verdict["outcomes"].as_object().unwrap().keys().collect();
-    assert!(codes.iter().all(|code| CODES.contains(&code.as_str())), "{verdict}");
+    are_proper(&verdict);
 }

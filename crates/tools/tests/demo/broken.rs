@@ -1,13 +1,10 @@
 //! Demos on databases that break the promises: the verdict must be able to fail.
 
-use std::process::Output;
-
 use futures_util::{StreamExt, stream};
-use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor};
 
-use super::{demo, number, told};
-use testkit::processes::{place, seckill};
+use super::{Demo, demo, number};
+use testkit::program::Program;
 use testkit::servers;
 
 /// When the sabotage may happen: after an order, or when one was paid, in time or just after it.
@@ -32,37 +29,30 @@ fn every_tenth(event: &str, action: &str) -> String {
 /// A small demo on a database that was prepared with `sabotage`. One order a transaction: a batch
 /// might sell all before anything of the sabotage is seen. One attempt a buyer: so as many orders are
 /// written as there are vouchers, whatever the sabotage takes away.
-async fn demo_on(sabotage: String, more: &[&str]) -> (Output, Value) {
+async fn demo_on(sabotage: String, more: &[&str]) -> Demo {
     let servers = servers::own().await;
     let (database, redis) = (servers.database_url().unwrap(), servers.redis_url().unwrap());
-    let migrate = seckill(&["migrate"])
-        .env("DATABASE_URL", database)
-        .env("REDIS_URL", redis)
-        .output()
-        .await
-        .unwrap();
-    assert!(migrate.status.success(), "{migrate:?}");
+    let named = Program::alone().with("DATABASE_URL", database).with("REDIS_URL", redis);
+    named.says(&["migrate"]).await;
     let pool = sqlx::PgPool::connect(database).await.unwrap();
     pool.execute(AssertSqlSafe(sabotage)).await.unwrap();
     pool.close().await;
-
-    let place = place();
     let arguments = ["--stock", "100", "--users", "300", "--attempts", "1", "--strategy", "locked"];
     let arguments = [&arguments[..], more].concat();
-    let done = demo(place.path(), &arguments, Some((database, redis))).await;
+    let done = demo(&arguments, Some((database, redis))).await;
     servers::ended(servers).await;
     done
 }
 
 /// Exit status 1, `BROKEN`, and the promise by its words.
-fn is_broken(output: &Output, verdict: &Value, words: &str) {
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert_eq!(verdict["holds"], false, "{verdict}");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.starts_with("BROKEN") && said.contains(words), "{said}");
+#[track_caller]
+fn is_broken(demo: &Demo, words: &str) {
+    assert_eq!(demo.ran.status, 1, "{demo:#?}");
+    assert_eq!(demo.verdict["holds"], false, "{demo:#?}");
+    assert!(demo.ran.stdout.starts_with("BROKEN") && demo.ran.stdout.contains(words), "{demo:#?}");
 }
 
-/// When, what, the words of the verdict and its figures; `told` is how many buyers were told of an order.
+/// When, what, the words of the verdict and its figures.
 type Sabotage =
     (&'static str, &'static str, &'static [&'static str], &'static [(&'static str, i64)]);
 
@@ -108,15 +98,11 @@ async fn every_sabotage_is_named_and_counted() {
             sabotage += "drop index orders_one_live_per_user;";
         }
         let more: &[&str] = if event == PAID { &["--pay", "1"] } else { &[] };
-        let (output, verdict) = demo_on(sabotage, more).await;
+        let demo = demo_on(sabotage, more).await;
         for words in words {
-            is_broken(&output, &verdict, words);
+            is_broken(&demo, words);
         }
-        for (field, figure) in figures {
-            let found =
-                if *field == "told" { told(&verdict, "ordered") } else { number(&verdict, field) };
-            assert_eq!(found, *figure, "{action}: {field}: {verdict}");
-        }
+        demo.has(figures);
     });
     stream::iter(judged).buffer_unordered(2).collect::<()>().await;
 }
@@ -126,14 +112,15 @@ async fn every_sabotage_is_named_and_counted() {
 async fn one_broken_sale_of_three_is_named_and_breaks_the_whole() {
     let delete = "delete from orders where id = new.id
            and voucher_id = (select max(voucher_id) from seckill_vouchers);";
-    let (output, verdict) = demo_on(every_tenth(ORDERED, delete), &["--vouchers", "3"]).await;
-    is_broken(&output, &verdict, "BROKEN for 1 of 3 vouchers: ");
+    let demo = demo_on(every_tenth(ORDERED, delete), &["--vouchers", "3"]).await;
+    is_broken(&demo, "BROKEN for 1 of 3 vouchers: ");
+    let verdict = &demo.verdict;
     let vouchers = verdict["vouchers"].as_array().unwrap();
     let holds: Vec<_> = vouchers.iter().map(|voucher| voucher["holds"] == true).collect();
     assert_eq!(holds, [true, true, false], "{verdict}");
-    let lost = number(&verdict, "lost");
+    let lost = number(verdict, "lost");
     assert!(lost > 0 && lost == number(&vouchers[2], "lost"), "{verdict}");
-    assert_eq!(number(&verdict, "orders"), 300 - lost, "{verdict}");
+    demo.has(&[("orders", 300 - lost)]);
 }
 
 /// After every tenth order, and where it should come back from those that expired.
@@ -141,9 +128,9 @@ async fn one_broken_sale_of_three_is_named_and_breaks_the_whole() {
 async fn stock_that_vanishes_is_undersold() {
     let vanish = "update seckill_vouchers set stock = greatest(stock - 1, 0)
          where voucher_id = new.voucher_id;";
-    let (output, verdict) = demo_on(every_tenth(ORDERED, vanish), &[]).await;
-    is_broken(&output, &verdict, "left unsold while buyers wanted them");
-    assert!(number(&verdict, "undersold") > 0, "{verdict}");
+    let demo = demo_on(every_tenth(ORDERED, vanish), &[]).await;
+    is_broken(&demo, "left unsold while buyers wanted them");
+    assert!(number(&demo.verdict, "undersold") > 0, "{demo:#?}");
 
     let sabotage = "
         create function sabotage() returns trigger language plpgsql as $$
@@ -153,11 +140,9 @@ async fn stock_that_vanishes_is_undersold() {
         end $$;
         create trigger sabotage before update on seckill_vouchers
           for each row when (new.stock > old.stock) execute function sabotage();";
-    let (output, verdict) = demo_on(sabotage.to_owned(), &["--pay", "0.9"]).await;
-    is_broken(&output, &verdict, "left unsold while buyers wanted them");
-    let expired = number(&verdict, "expired");
-    assert!(expired > 0, "{verdict}");
-    assert_eq!(number(&verdict, "undersold"), expired, "{verdict}");
-    assert_eq!(number(&verdict, "paid"), 100 - expired, "{verdict}");
-    assert_eq!(number(&verdict, "waves"), 1, "{verdict}");
+    let demo = demo_on(sabotage.to_owned(), &["--pay", "0.9"]).await;
+    is_broken(&demo, "left unsold while buyers wanted them");
+    let expired = number(&demo.verdict, "expired");
+    assert!(expired > 0, "{demo:#?}");
+    demo.has(&[("undersold", expired), ("paid", 100 - expired), ("waves", 1)]);
 }

@@ -1,19 +1,17 @@
 //! A crowd of whom a tenth is fast, at a sale where whoever comes first is served first, and at a draw.
 
-use testkit::processes::{place, seckill};
+use testkit::program::Program;
 
 use super::{demo, number};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn coming_first_serves_the_fast_and_a_draw_serves_everybody_alike() {
-    let place = place();
-    let (output, verdict) = demo(place.path(), &["--draw", "--users", "600"], None).await;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let draw = &verdict["draw"];
+    let demo = demo(&["--draw", "--users", "600"], None).await;
+    let (said, draw) = (&demo.ran.stdout, &demo.verdict["draw"]);
     // By chance alone it is above the bound once in 1,000 times, and then it says so.
     let is_fair = draw["chi_square"].as_f64().unwrap() <= draw["bound"].as_f64().unwrap();
-    assert_eq!(output.status.success(), is_fair, "{output:?}");
-    assert_eq!(verdict["holds"], is_fair, "{verdict}");
+    assert_eq!(demo.ran.status == 0, is_fair, "{demo:#?}");
+    assert_eq!(demo.verdict["holds"], is_fair, "{demo:#?}");
     if is_fair {
         let first = "HOLDS: 2 vouchers with a stock of 200 in all, 200 orders, nobody twice";
         assert!(said.starts_with(first), "{said}");
@@ -34,9 +32,8 @@ async fn coming_first_serves_the_fast_and_a_draw_serves_everybody_alike() {
         of("fast", "first_come") > of("fast", "buyers") * 100 / number(draw, "entries"),
         "{draw}"
     );
-    let table = String::from_utf8_lossy(&output.stderr);
+    let table = &demo.ran.stderr;
     assert!(table.contains("draw, the fast tenth") && table.contains('█'), "{table}");
-    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
 }
 
 #[tokio::test]
@@ -49,9 +46,7 @@ async fn what_makes_no_sense_beside_a_draw_is_refused() {
         (&["--stock", "49"], "--draw needs a --stock of at least 50"),
         (&["--users", "149"], "at least 50 --users more"),
     ] {
-        let output = seckill(&["demo", "--draw"]).args(arguments).output().await.unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.contains(why), "{arguments:?}: {said}");
+        let ran = Program::alone().run(&[&["demo", "--draw"][..], arguments].concat()).await;
+        assert!(ran.status == 2 && ran.stderr.contains(why), "{arguments:?}: {ran:?}");
     }
 }
