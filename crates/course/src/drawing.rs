@@ -159,8 +159,13 @@ fn texts(lines: &[String], class: &str, x: usize, y: usize) -> Markup {
 
 /// In lines of so many columns, a Chinese letter taking two.
 pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    in_lines(pieces(text, columns), columns)
+}
+
+/// The pieces in as few lines as have room for them.
+pub fn in_lines(pieces: Vec<&str>, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
-    for piece in pieces(text, columns) {
+    for piece in pieces {
         let last = lines.len() - 1;
         let width = measure_text_width(&lines[last]) + measure_text_width(piece.trim_end());
         if width > columns && !lines[last].is_empty() {

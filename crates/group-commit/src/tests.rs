@@ -57,20 +57,19 @@ async fn one_item_too_many_is_refused_and_the_others_are_answered() {
 }
 
 #[tokio::test]
-async fn after_a_failed_batch_those_who_wait_hear_of_it_at_once() {
-    let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(1)));
-    let answers = submit_all(&batcher, [13, 1, 1, 1, 2]).await;
-    assert!(answers[..4].iter().all(|answer| *answer == Err(BatchError::Failed("13"))));
-    // There was no permission for a second batch.
-    assert_eq!(answers[4], Err(BatchError::NotStarted("13")));
-}
-
-#[tokio::test]
-async fn where_a_failure_is_of_its_batch_those_who_wait_are_served() {
-    let batcher = sizes(LIMITS.a_failure_is_of_its_batch(), &Arc::new(Semaphore::new(2)));
-    let answers = submit_all(&batcher, [13, 1, 1, 1, 2]).await;
-    assert!(answers[..4].iter().all(|answer| *answer == Err(BatchError::Failed("13"))));
-    assert_eq!(answers[4], Ok(1));
+async fn those_who_wait_are_told_of_a_failure_unless_it_is_of_its_batch_alone() {
+    let (failed, of_its_batch) = (BatchError::Failed("13"), LIMITS.a_failure_is_of_its_batch());
+    for (case, limits, permissions, first, told, next) in [
+        // There is no permission for a second batch.
+        ("a failure", LIMITS, 1, 13, failed.clone(), Err(BatchError::NotStarted("13"))),
+        ("a failure of its batch", of_its_batch, 2, 13, failed, Ok(1)),
+        ("a panic", LIMITS, 9, 7, BatchError::Interrupted, Ok(1)),
+    ] {
+        let batcher = sizes(limits, &Arc::new(Semaphore::new(permissions)));
+        let answers = submit_all(&batcher, [first, 1, 1, 1, 2]).await;
+        assert!(answers[..4].iter().all(|answer| *answer == Err(told.clone())), "{case}");
+        assert_eq!(answers[4], next, "{case}");
+    }
 }
 
 /// Each item has the work of `own` submit to `own`, or to another batcher where it is 0.
@@ -91,14 +90,6 @@ async fn work_that_submits_to_its_own_batcher_is_told_and_to_another_one_it_may(
     });
     assert_eq!(batcher.submit(1).await, Err(BatchError::Interrupted));
     assert_eq!(batcher.submit(0).await, Ok(5));
-}
-
-#[tokio::test]
-async fn a_panic_is_told_to_its_batch_alone() {
-    let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(9)));
-    let answers = submit_all(&batcher, [7, 1, 1, 1, 2]).await;
-    assert!(answers[..4].iter().all(|answer| *answer == Err(BatchError::Interrupted)));
-    assert_eq!(answers[4], Ok(1));
 }
 
 #[tokio::test]

@@ -2,8 +2,6 @@
 //! `seckill lab isolation` prints today.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 
 use clap::ValueEnum;
 use ladder::Tables;
@@ -13,46 +11,33 @@ use seckill_lab::isolation::{
     isolation_matrix, play_cell, unplayed_cell,
 };
 
+use crate::course::page::{self, Block};
 use crate::course::timeline::printed;
 use crate::kept::new_lab as lab;
 use testkit::needs::needs_mariadb;
 
 const PAGES: [&str; 2] = ["docs/ladder/isolation.md", "docs/ladder/isolation.zh-CN.md"];
 
-/// A fenced block whose words after the fence begin with `text isolation`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct IsolationBlock {
-    words: Vec<String>,
-    text: String,
+/// The blocks of a page that name a cell or the matrix.
+fn blocks(page: &str) -> Vec<Block> {
+    let blocks = page::blocks(page).into_iter();
+    blocks.filter(|block| block.info().starts_with(&["text", "isolation"])).collect()
 }
 
-fn read(page: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page)).unwrap()
-}
-
-fn blocks(page: &str) -> Vec<IsolationBlock> {
-    let text = read(page);
-    let mut parts = text.split("\n```text isolation ");
-    parts.next();
-    let blocks = parts.map(|part| {
-        let (words, rest) = part.split_once('\n').unwrap();
-        let (text, _) = rest.split_once("\n```").unwrap();
-        let words = words.split_whitespace().map(str::to_owned).collect();
-        IsolationBlock { words, text: text.to_owned() }
-    });
-    blocks.collect()
-}
-
-fn timelines() -> Vec<(IsolationBlock, &'static IsolationCase, DatabaseKind, IsolationLevel)> {
-    let blocks = PAGES.into_iter().flat_map(blocks).filter(|block| block.words != ["matrix"]);
+fn timelines() -> Vec<(Block, &'static IsolationCase, DatabaseKind, IsolationLevel)> {
+    let blocks = PAGES.into_iter().flat_map(blocks).filter(|block| !is_matrix(block));
     let found = blocks.map(|block| {
-        let [case, server, level] = &block.words[..] else { panic!("{block:?}") };
-        let known = CASES.iter().find(|known| known.name == *case).expect(case);
+        let [_, _, case, server, level] = block.info()[..] else { panic!("{block:?}") };
+        let known = CASES.iter().find(|known| known.name == case).expect(case);
         let server = DatabaseKind::from_str(server, false).unwrap();
         let level = IsolationLevel::from_str(level, false).unwrap();
         (block, known, server, level)
     });
     found.collect()
+}
+
+fn is_matrix(block: &Block) -> bool {
+    block.info()[2..] == ["matrix"]
 }
 
 /// The matrix as the registry claims it.
@@ -75,26 +60,27 @@ fn claimed_matrix() -> String {
 #[test]
 fn the_matrix_of_isolation_levels_is_that_of_the_registry() {
     for page in PAGES {
-        let blocks = blocks(page);
-        let matrix = blocks.iter().find(|block| block.words == ["matrix"]);
+        let matrix = blocks(page).into_iter().find(is_matrix);
         let matrix = matrix.unwrap_or_else(|| panic!("{page} has no matrix"));
-        assert!(matrix.text == claimed_matrix(), "{page}: the matrix is\n{}", claimed_matrix());
+        assert!(matrix.text() == claimed_matrix(), "{page}: the matrix is\n{}", claimed_matrix());
     }
 }
 
 #[test]
 fn the_pages_on_isolation_show_the_same_and_name_every_lesson() {
-    let [english, chinese] = PAGES.map(blocks);
+    let shown = |page| -> Vec<_> {
+        blocks(page).into_iter().map(|block| (block.info, block.lines)).collect()
+    };
+    let [english, chinese] = PAGES.map(shown);
     assert_eq!(english, chinese);
     let rungs = ["r01", "r02", "r03", "r04", "r05", "r18", "advisory_last", "advisory_twice"];
     for page in PAGES {
-        let text = read(page);
+        let text = page::read(page);
         for known in CASES.iter() {
             let name = &known.name;
             let is_lesson = !rungs.iter().any(|rung| name.starts_with(rung));
             assert!(!is_lesson || text.contains(&format!("`{name}`")), "{page}: {name}");
         }
-        assert!(text.lines().count() <= 400, "{page} is too long");
     }
 }
 
@@ -111,12 +97,12 @@ async fn every_timeline_of_isolation_is_what_the_lab_prints_today() {
             DatabaseKind::MariaDb => maria.as_ref(),
         };
         // The twins show the same.
-        let (Some(server), true) = (server, played.insert(block.words.clone())) else { continue };
+        let (Some(server), true) = (server, played.insert(block.info.clone())) else { continue };
         let claim = known.claim(kind, level).unwrap();
         let cell = play_cell(server, known, level, claim).await;
         let printed = printed(&cell, Language::English).join("\n");
-        if printed != block.text {
-            wrong.insert(format!("{:?}: the lab prints\n{printed}", block.words));
+        if printed != block.text() {
+            wrong.insert(format!("{}: the lab prints\n{printed}", block.place));
         }
     }
     lab.close().await.unwrap();

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 use faults::ZooKeeperNode;
+use futures_util::FutureExt;
 use ladder::{LockKind, Rung, Scenario};
 use seckill_lab::{Cell, World, replay};
 use testkit::needs::needs;
@@ -22,9 +23,10 @@ type Cells = BTreeMap<(&'static str, Scenario), Arc<OnceCell<Cell>>>;
 
 static CELLS: Mutex<Cells> = Mutex::new(Cells::new());
 
-/// A world that nobody else has until it is closed.
+/// A world that nobody else has until it is dropped. Then it is the next test's, unless this one fails: nothing is known
+/// of its world.
 pub struct KeptWorld {
-    world: World,
+    world: Option<World>,
     kept_in: &'static Worlds,
 }
 
@@ -32,7 +34,7 @@ impl Deref for KeptWorld {
     type Target = World;
 
     fn deref(&self) -> &World {
-        &self.world
+        self.world.as_ref().unwrap()
     }
 }
 
@@ -43,17 +45,19 @@ impl KeptWorld {
             Some(world) => world,
             None => new_lab().await,
         };
-        Self { world, kept_in }
+        Self { world: Some(world), kept_in }
     }
+}
 
-    /// Leaves it to the next test. After a test that has failed nobody does: nothing is known of its world.
-    pub async fn close(self) -> anyhow::Result<()> {
-        // What a static has is never dropped, and so nobody would clear up behind this server.
-        if self.world.zookeeper_version().await.is_some() {
-            return self.world.close().await;
+impl Drop for KeptWorld {
+    fn drop(&mut self) {
+        let world = self.world.take().unwrap();
+        // What a static has is never dropped, and so nobody would clear up behind a ZooKeeper. Only where there is none
+        // the answer is there at once.
+        let has_zookeeper = world.zookeeper_version().now_or_never() != Some(None);
+        if !has_zookeeper && !std::thread::panicking() {
+            self.kept_in.lock().unwrap().push(world);
         }
-        self.kept_in.lock().unwrap().push(self.world);
-        Ok(())
     }
 }
 
@@ -83,9 +87,7 @@ pub async fn played(rung: &'static Rung, scenario: Scenario) -> Cell {
     let cell = Arc::clone(CELLS.lock().unwrap().entry((rung.id, scenario)).or_default());
     let play = async || {
         let lab = lab().await;
-        let cell = replay(&lab, rung, scenario).await;
-        lab.close().await.unwrap();
-        cell
+        replay(&lab, rung, scenario).await
     };
     cell.get_or_init(play).await.clone()
 }

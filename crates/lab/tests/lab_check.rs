@@ -11,10 +11,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin};
 
-use super::lab_serve::Serving;
 use crate::kept::{has_lock_of, lab};
+use crate::serving::Serving;
 use testkit::processes::{place, seckill};
-use testkit::shop::world::World;
 
 /// What a crowd over HTTP can judge.
 const JUDGED: [(Invariant, &str); 3] = [
@@ -37,13 +36,15 @@ fn names(scenarios: impl Iterator<Item = Scenario>) -> BTreeSet<&'static str> {
 /// Checks what is sold at these addresses.
 async fn check(place: &Path, addresses: &[String]) -> Value {
     let (file, result) = (place.join("target.toml"), place.join("result.json"));
+    // Consumers may be late on a slow machine, and one whose Redis was silent tries again after half a minute.
     let text = format!(
-        "preset = \"lab\"\naddresses = {addresses:?}\n[books]\nquiet = \"50ms\"\nwithin = \"300s\"\n\
+        "preset = \"lab\"\naddresses = {addresses:?}\n[later]\nwithin = \"300s\"\n\
+         [books]\nquiet = \"50ms\"\nwithin = \"300s\"\n\
          request = {{ path = \"/vouchers/{{voucher}}\" }}\nusers = \"/distinct_users\"\n"
     );
     std::fs::write(&file, text).unwrap();
     let (file, json) = (file.to_str().unwrap(), result.to_str().unwrap());
-    let arguments = ["--users", "40", "--rounds", "4", "--answer-within", "60s", "--json", json];
+    let arguments = ["--users", "40", "--rounds", "4", "--answer-within", "300s", "--json", json];
     let output = seckill(&["check", file]).args(arguments).output().await.unwrap();
     let text = std::fs::read_to_string(&result).unwrap_or_else(|_| panic!("{output:?}"));
     std::fs::remove_file(&result).unwrap();
@@ -64,28 +65,28 @@ fn with<'a>(result: &'a Value, verdict: &str) -> BTreeSet<&'a str> {
     all.map(|promise| promise["promise"].as_str().unwrap()).collect()
 }
 
-/// Checks until all is found that a crowd must find, and that nothing else is.
+/// Checks until all is found that a crowd must find, and that nothing else is. A check that can say nothing of a promise,
+/// because the machine was too slow for its crowds, counts for a try.
 async fn is_judged_as_claimed(rung: &Rung, addresses: &[String], must: &BTreeSet<&str>) {
     let place = place();
     let may = names(rung.breaks.iter().copied());
-    let mut found = BTreeSet::new();
+    let (mut found, mut last) = (BTreeSet::new(), Value::Null);
     for _ in 0..TRIES {
-        let result = check(place.path(), addresses).await;
-        let broken = with(&result, "broken");
-        assert!(broken.is_subset(&may), "{}: {result:#}", rung.id);
-        assert!(with(&result, "unknown").is_empty(), "{}: {result:#}", rung.id);
+        last = check(place.path(), addresses).await;
+        let broken = with(&last, "broken");
+        assert!(broken.is_subset(&may), "{}: {last:#}", rung.id);
         found.extend(broken.into_iter().map(str::to_owned));
-        if must.iter().all(|name| found.contains(*name)) {
+        let has_all = must.iter().all(|name| found.contains(*name));
+        if has_all && with(&last, "unknown").is_empty() {
             return;
         }
     }
-    panic!("{}: only {found:?} of {must:?}", rung.id);
+    panic!("{}: only {found:?} of {must:?}, and at last {last:#}", rung.id);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_rung_is_judged_over_http_as_the_registry_claims() {
-    let world = World::new().await;
-    let serving = Serving::on(&world).await;
+    let serving = Serving::begin().await;
     // A limit of the rate refuses the crowds that come behind the first, and over HTTP nobody draws.
     let judged = |rung: &&Rung| !rung.can(Capability::Rate) && !rung.can(Capability::Draw);
     let rungs = RUNGS.iter().filter(judged).filter(|rung| has_lock_of(rung));
@@ -127,5 +128,4 @@ async fn a_mutex_in_each_process_is_found_wanting_by_double_clicks_over_two_addr
         let addresses = nodes.each_ref().map(|(at, ..)| format!("http://{at}/lab/{}", rung.id));
         is_judged_as_claimed(rung, &addresses, &BTreeSet::from(["one_per_user"])).await;
     }
-    lab.close().await.unwrap();
 }

@@ -7,15 +7,16 @@ use ladder::RUNGS;
 use nix::sys::signal::Signal;
 use private_stores::{Server, Servers};
 use serde_json::Value;
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::{Connection, PgConnection};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
+use crate::lab_isolation::{TWICE, sabotaged};
 use testkit::processes::{DEADLINE, descendants_of, is_alive, send};
 use testkit::program::{Program, Ran};
 use testkit::servers;
 use testkit::shop::world::World;
-use testkit::wait::eventually;
+use testkit::wait::{eventually, must};
 
 #[tokio::test]
 async fn stores_that_are_away_are_told_in_a_sentence() {
@@ -97,7 +98,8 @@ async fn all_of_a_rung_as_text_as_json_and_as_a_page() {
     assert!(ran.stderr.lines().last().unwrap().starts_with("AS CLAIMED: "), "{ran:?}");
 }
 
-fn on(servers: &Servers) -> Program {
+/// The program on these servers.
+pub fn on(servers: &Servers) -> Program {
     Program::alone()
         .with("DATABASE_URL", servers.database_url().unwrap())
         .with("REDIS_URL", servers.redis_url().unwrap())
@@ -117,32 +119,9 @@ async fn left_on(servers: &Servers) -> (i64, i64) {
     (databases, redis.query(&redis::cmd("DBSIZE")).await.unwrap())
 }
 
-/// Every order of a database that is made from now on comes twice.
-const SABOTAGE: &str = "
-    create function again() returns trigger language plpgsql as $$
-    begin
-      insert into orders (user_id, voucher_id) values (new.user_id, new.voucher_id);
-      return null;
-    end $$;
-    create function sabotage() returns event_trigger language plpgsql as $$
-    begin
-      if to_regclass('orders') is not null
-         and not exists (select from pg_trigger where tgname = 'again') then
-        create trigger again after insert on orders
-          for each row when (pg_trigger_depth() = 0) execute function again();
-      end if;
-    end $$;
-    create event trigger sabotage on ddl_command_end execute function sabotage();";
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cell_that_comes_out_otherwise_is_named_and_is_an_exit_status() {
-    let servers = servers::own().await;
-    let mut template = url::Url::parse(servers.database_url().unwrap()).unwrap();
-    template.set_path("template1");
-    let mut template = PgConnection::connect(template.as_str()).await.unwrap();
-    template.execute(SABOTAGE).await.unwrap();
-    template.close().await.unwrap();
-
+    let servers = sabotaged(TWICE).await;
     let program = on(&servers);
     let ran = program.run(&["lab", "replay", "r02", "last_one"]).await;
     assert_eq!(ran.status, 1, "{ran:?}");
@@ -162,21 +141,15 @@ async fn a_cell_that_comes_out_otherwise_is_named_and_is_an_exit_status() {
     servers::ended(servers).await;
 }
 
-/// The lab that does this, once it has said a line that begins so and has started so many processes.
-async fn in_the_middle(
-    servers: &Servers,
-    arguments: &[&str],
+/// The lab, once it has said a line that begins so and has started so many processes.
+pub async fn in_the_middle(
+    mut command: Command,
     begins: &str,
     processes: usize,
 ) -> (Child, BTreeSet<u32>) {
-    let mut command: Command = on(servers).command(arguments);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    while let Some(line) = lines.next_line().await.unwrap() {
-        if line.starts_with(begins) {
-            break;
-        }
-    }
+    while !must("it says so", lines.next_line()).await.unwrap().unwrap().starts_with(begins) {}
     // Reads on, so that nobody is ended by a pipe without a reader.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     let (pid, mut started) = (child.id().unwrap(), BTreeSet::new());
@@ -206,7 +179,8 @@ async fn a_lab_that_is_interrupted_leaves_no_process_no_database_and_no_key() {
         (&r02, "r02_row_lock: ", 3, Signal::SIGINT),
         (&r15, "r15_redlock: ", 6, Signal::SIGTERM),
     ] {
-        let (mut child, started) = in_the_middle(&servers, arguments, begins, processes).await;
+        let command = on(&servers).command(arguments);
+        let (mut child, started) = in_the_middle(command, begins, processes).await;
         let (databases, keys) = left_on(&servers).await;
         assert_eq!(databases, 2, "{arguments:?}");
         assert!(arguments != all || keys > 0, "the lock is left");
@@ -226,7 +200,7 @@ async fn a_lab_that_is_interrupted_leaves_no_process_no_database_and_no_key() {
 async fn a_second_interrupt_is_the_end() {
     let servers = servers::own().await;
     let (all, lock_left) = WITH_A_LOCK_LEFT;
-    let (mut child, _) = in_the_middle(&servers, all, lock_left, 0).await;
+    let (mut child, _) = in_the_middle(on(&servers).command(all), lock_left, 0).await;
     // Nobody can be told to drop anything now.
     let postgres = servers.pid(Server::Postgres).unwrap();
     send(postgres, Signal::SIGSTOP);

@@ -1,21 +1,18 @@
 //! What programs read of a replay, its words in both languages, how every command ends, and what is where on the web,
 //! as a release has them: nothing of it changes by accident.
 
-use std::fs;
-
 use ladder::Scenario;
 use seckill::http::Language;
 use serde_json::{Value, json};
-use testkit::golden::{answered, assert_answered};
+use testkit::golden::{answered, assert_answered, assert_file};
 use testkit::program::ran;
 use testkit::shop::private_server::PrivateServer;
 use testkit::shop::world::World;
 
-use crate::course::page::repository;
 use crate::course::steady::steadied;
 use crate::course::timeline;
-use crate::kept;
-use crate::lab_serve::Serving;
+use crate::kept::played;
+use crate::serving::Serving;
 
 const FILE: &str = "crates/lab/tests/golden/replays.json";
 
@@ -35,27 +32,17 @@ const CELLS: [(&str, Scenario); 12] = [
     ("r26b_delayed_double_delete", Scenario::LostDelete),
 ];
 
-/// Without what is measured.
-async fn played() -> Value {
+#[tokio::test(flavor = "multi_thread")]
+async fn the_json_and_the_words_of_replays_are_those_of_the_release_before() {
     let mut cells = Vec::new();
     for (rung, scenario) in CELLS {
-        let cell = steadied(kept::played(ladder::find(rung).unwrap(), scenario).await);
+        let cell = steadied(played(ladder::find(rung).unwrap(), scenario).await);
         let mut told = serde_json::to_value(&cell).unwrap();
+        // It is measured.
         told.as_object_mut().unwrap().remove("elapsed_ms");
         cells.push(json!({ "json": told, "chinese": timeline::printed(&cell, Language::Chinese) }));
     }
-    Value::from(cells)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_json_and_the_words_of_replays_are_those_of_the_release_before() {
-    let text = fs::read_to_string(repository().join(FILE)).unwrap();
-    let golden: Vec<Value> = serde_json::from_str(&text).unwrap();
-    let played = played().await;
-    assert_eq!(golden.len(), CELLS.len());
-    for (golden, played) in golden.iter().zip(played.as_array().unwrap()) {
-        assert_eq!(golden, played);
-    }
+    assert_file(FILE, &format!("{:#}\n", Value::from(cells)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,14 +58,6 @@ async fn every_route_is_where_it_was_in_the_release_before() {
     let play = PrivateServer::start().await;
     let base = format!("http://{}", play.node.address);
     assert_answered("seckill play", async |asked| answered(&base, asked).await).await;
-    let serving = Serving::on(&world).await;
+    let serving = Serving::begin().await;
     assert_answered("seckill lab serve", async |asked| answered(&serving.base, asked).await).await;
-}
-
-/// Where a sentence is bettered on purpose.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "it writes the golden file"]
-async fn write_the_golden_file() {
-    let text = serde_json::to_string_pretty(&played().await).unwrap();
-    fs::write(repository().join(FILE), text + "\n").unwrap();
 }

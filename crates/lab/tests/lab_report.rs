@@ -11,7 +11,7 @@ use seckill_lab::{Cell, LadderPlace, Outcome, RushOptions, RushReport, TimelineL
 use serde_json::Value;
 
 use testkit::golden::assert_fields;
-use testkit::shop::browser;
+use testkit::shop::web_driver::Browser;
 
 fn cell(rung: &'static Rung, scenario: Scenario) -> Cell {
     let holds = rung.claims_to_survive(scenario);
@@ -92,15 +92,18 @@ fn with(change: impl FnOnce(&mut Cell)) -> LabReport {
     report
 }
 
+/// With one cell that came out so, and why.
+fn coming_out(observed: Outcome, why: Option<&'static str>) -> LabReport {
+    with(|cell| (cell.observed, cell.witness) = (observed, why.map(Into::into)))
+}
+
 fn that_holds() -> LabReport {
-    with(|cell| (cell.observed, cell.witness) = (Outcome::Holds, None))
+    coming_out(Outcome::Holds, None)
 }
 
 #[test]
 fn the_json_has_the_keys_that_are_promised() {
-    let mut report = with(|cell| {
-        (cell.observed, cell.witness) = (Outcome::Skipped, Some("install it".into()));
-    });
+    let mut report = coming_out(Outcome::Skipped, Some("install it"));
     report.rushes.truncate(2);
     report.no_rushes = vec![
         NoRush { rung: "r03_version_cas", reason: "install it".to_owned(), skipped: true },
@@ -140,15 +143,11 @@ fn what_speaks_against_the_ladder_is_named_and_what_was_skipped_does_not() {
     let [objection] = &wrong.objections()[..] else { panic!("{:?}", wrong.objections()) };
     assert!(objection.starts_with("r02_row_lock double_click: one_per_user holds, NOT as claimed"));
 
-    let unknown = with(|cell| {
-        (cell.observed, cell.witness) = (Outcome::Unknown, Some("it hung".into()));
-    });
+    let unknown = coming_out(Outcome::Unknown, Some("it hung"));
     assert!(!unknown.is_as_claimed());
     assert!(unknown.objections()[0].contains("it hung"), "{:?}", unknown.objections());
 
-    let skipped = with(|cell| {
-        (cell.observed, cell.witness) = (Outcome::Skipped, Some("install it".into()));
-    });
+    let skipped = coming_out(Outcome::Skipped, Some("install it"));
     assert!(skipped.is_as_claimed() && skipped.objections().is_empty());
     assert!(skipped.verdict().contains("1 skipped (r02_row_lock double_click)"));
     assert!(
@@ -216,35 +215,25 @@ fn nothing_in_a_report_becomes_markup() {
     assert_eq!(page.matches("&lt;script&gt;alert(1)&lt;/script&gt;").count(), 5, "{page}");
 }
 
-#[test]
-fn the_page_names_nothing_that_is_elsewhere() {
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_names_nothing_that_is_elsewhere_and_asks_nobody_for_anything() {
     let page = html::page(&that_holds());
     for word in ["=\"http", "=\"//", " src=", "@import", "url("] {
         assert!(!page.contains(word), "{word}");
     }
     assert!(page.contains("default-src 'none'"));
+    let loaded = "performance.getEntriesByType('resource').map(it => it.name).join(' ')";
+    assert_eq!(probed(&that_holds(), "", 1280, loaded).await, "");
 }
 
-/// What `probe`, an expression in JavaScript, comes to in the page, which is a frame of so many
-/// pixels (a window cannot be as narrow as a telephone) and was opened at `place`.
+/// What `probe`, an expression in JavaScript, comes to in the page, which has so many pixels and was opened at `place`.
 async fn probed(report: &LabReport, place: &str, width: u32, probe: &str) -> String {
-    // The page lets nothing in, so the test's own script has to be a part of it.
-    let script = format!(
-        "<script>addEventListener('load', () => setTimeout(() => parent.postMessage({probe}, '*'), 100));\
-         </script></body>"
-    );
-    let frame = format!(
-        "<!doctype html><body><iframe src='report.html{place}' style='width:{width}px;height:800px'>\
-         </iframe><script>onmessage = it => {{ document.body.dataset.probe = it.data; }};</script>"
-    );
     let directory = tempfile::tempdir().unwrap();
-    let page = html::page(report).replace("</body>", &script);
-    std::fs::write(directory.path().join("report.html"), page).unwrap();
-    std::fs::write(directory.path().join("frame.html"), frame).unwrap();
-    let url = url::Url::from_file_path(directory.path().join("frame.html")).unwrap();
-    let dom = browser::rendered(url.as_str(), &["--window-size=1400,1000"]).await;
-    let (_, rest) = dom.split_once("data-probe=\"").unwrap_or_else(|| panic!("no answer: {dom}"));
-    rest.split('"').next().unwrap().to_owned()
+    let page = directory.path().join("report.html");
+    std::fs::write(&page, html::page(report)).unwrap();
+    let browser = Browser::new("en", (width, 800)).await;
+    browser.open(&format!("{}{place}", url::Url::from_file_path(page).unwrap())).await;
+    browser.value(probe).await.as_str().unwrap().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -273,12 +262,6 @@ async fn every_link_of_the_page_leads_to_something_and_unfolds_it() {
     );
     assert_eq!(probed(&report(), "", 1280, &shown).await, "false false");
     assert_eq!(probed(&report(), &format!("#{place}"), 1280, &shown).await, "true true");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_page_asks_nobody_for_anything() {
-    let loaded = "performance.getEntriesByType('resource').map(it => it.name).join(' ')";
-    assert_eq!(probed(&that_holds(), "", 1280, loaded).await, "");
 }
 
 #[test]

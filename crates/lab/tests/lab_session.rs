@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use ladder::{self, Invariant, RUNGS};
-use seckill_lab::explore::play_schedule;
-use seckill_lab::game::{GamePlan, Schedule, Setting, Step};
+use seckill_lab::game::{GamePlan, Schedule, Step};
 use seckill_lab::session::{LabSession, SessionState, StepError, StepRefusal};
 
 use crate::kept::{has_lock_of, lab_of_games as lab};
+use crate::lab_explore::leaf_of;
 
 fn plan(rung: &str, users: u8, processes: u8, stock: i32) -> GamePlan {
     GamePlan::new(ladder::find(rung).unwrap(), users, processes, stock)
@@ -55,6 +55,20 @@ fn shown(state: &SessionState) -> serde_json::Value {
     serde_json::to_value(state).unwrap()
 }
 
+/// What there is to see after these steps.
+async fn after(session: &mut LabSession<'_>, steps: &str) -> SessionState {
+    session.play(&schedule(steps)).await.unwrap();
+    session.state().await.unwrap()
+}
+
+/// Why the step is not taken.
+async fn refusal(session: &mut LabSession<'_>, step: Step) -> StepRefusal {
+    match session.step(step).await {
+        Err(StepError::Refused(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
 fn can_be_played(lesson: &ladder::Lesson) -> bool {
     has_lock_of(ladder::find(lesson.rung).unwrap())
 }
@@ -91,7 +105,6 @@ async fn every_lesson_comes_out_as_its_rung_claims_each_time_it_is_played() {
         }
         session.close().await;
     }
-    world.close().await.unwrap();
 }
 
 #[test]
@@ -109,28 +122,24 @@ async fn two_clicks_that_both_count_first_are_both_sold_to() {
     let begun = session.state().await.unwrap();
     assert_eq!(begun.actors[0].at, "not_begun");
     assert!(begun.actors.iter().all(|actor| actor.can_step && actor.line.is_some()));
-    session.play(&schedule("ABA")).await.unwrap();
-    let one = session.state().await.unwrap();
+    let one = after(&mut session, "ABA").await;
     assert_eq!((one.actors[0].at, one.actors[0].line), ("ordered", None));
     assert_eq!(one.actors[1].at, "orders_counted");
     assert_eq!((one.row.stock, one.orders.len(), one.broken.len()), (1, 1, 0));
-    session.step(Step::Go(1)).await.unwrap();
-    let both = session.state().await.unwrap();
+    let both = after(&mut session, "B").await;
     assert_eq!((both.row.stock, both.schedule.as_str()), (0, "ABAB"));
     assert_eq!(both.broken.len(), 1);
     assert_eq!(both.broken[0].invariant, Invariant::OnePerUser);
     let witness = both.broken[0].witness.to_string();
     assert_eq!(witness, "user 1 holds 2 orders: order 1 and order 2");
     session.close().await;
-    world.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_buyer_who_waits_for_the_lock_goes_on_in_the_step_that_gives_it_back() {
     let world = lab().await;
     let mut session = LabSession::start(&world, plan("r13d_redisson_lock", 1, 2, 2)).await.unwrap();
-    session.play(&schedule("ABB")).await.unwrap();
-    let waiting = session.state().await.unwrap();
+    let waiting = after(&mut session, "ABB").await;
     assert_eq!(waiting.actors[1].at, "waits_in_process");
     assert!(!waiting.actors[1].can_step && !waiting.actors[1].is_over);
     assert_eq!(waiting.locks.len(), 1);
@@ -138,48 +147,35 @@ async fn a_buyer_who_waits_for_the_lock_goes_on_in_the_step_that_gives_it_back()
     assert_eq!((lock.key.as_str(), lock.kind, lock.holds), ("lock:order:1", "hash", Some(1)));
     assert_eq!(lock.holder.as_deref(), Some("A"));
     assert!(lock.ttl_ms.is_some_and(|ttl| ttl > 0));
-    let refused = session.step(Step::Go(1)).await;
-    assert!(
-        matches!(refused, Err(StepError::Refused(StepRefusal::Waits { buyer: "B" }))),
-        "{refused:?}"
-    );
+    assert_eq!(refusal(&mut session, Step::Go(1)).await, StepRefusal::Waits { buyer: "B" });
 
     session.play(&schedule("AAAA")).await.unwrap();
     assert_eq!(session.state().await.unwrap().actors[1].at, "waits_in_process");
-    session.step(Step::Go(0)).await.unwrap();
-    let free = session.state().await.unwrap();
+    let free = after(&mut session, "A").await;
     assert_eq!((free.actors[0].at, free.actors[1].at), ("ordered", "locked"));
     assert_eq!(free.locks[0].holder.as_deref(), Some("B"));
     assert_eq!(free.schedule, "ABBAAAAA");
     session.close().await;
-    world.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_makes_no_sense_is_refused_and_changes_nothing() {
     let world = lab().await;
     let mut session = LabSession::start(&world, plan("r09_set_nx_px", 1, 2, 2)).await.unwrap();
-    let refused = session.step(Step::EndLease).await;
-    assert!(matches!(refused, Err(StepError::Refused(StepRefusal::NoLease))), "{refused:?}");
+    assert_eq!(refusal(&mut session, Step::EndLease).await, StepRefusal::NoLease);
     // B is turned away at once.
     session.play(&schedule("AB")).await.unwrap();
     let before = steady(session.state().await.unwrap());
     assert!(before.lease_can_end);
-    let refused = session.step(Step::Go(1)).await;
-    assert!(
-        matches!(refused, Err(StepError::Refused(StepRefusal::IsOver { buyer: "B" }))),
-        "{refused:?}"
-    );
+    assert_eq!(refusal(&mut session, Step::Go(1)).await, StepRefusal::IsOver { buyer: "B" });
     assert_eq!(steady(session.state().await.unwrap()), before);
     session.close().await;
 
     // A lock without a lease has none that could end.
     let mut session = LabSession::start(&world, plan("r08a_setnx", 1, 2, 2)).await.unwrap();
-    session.play(&schedule("A")).await.unwrap();
-    let held = session.state().await.unwrap();
+    let held = after(&mut session, "A").await;
     assert_eq!((held.locks.len(), held.locks[0].ttl_ms, held.lease_can_end), (1, None, false));
     session.close().await;
-    world.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -189,44 +185,32 @@ async fn a_consumer_is_the_third_actor_and_what_is_left_at_the_end_is_done_by_it
     let mut session = LabSession::start(&world, two).await.unwrap();
     let begun = session.state().await.unwrap();
     assert_eq!((begun.actors[2].name, begun.actors[2].can_step), ("C", false));
-    let refused = session.step(Step::Go(2)).await;
-    assert!(matches!(refused, Err(StepError::Refused(StepRefusal::Idle))), "{refused:?}");
-    let refused = session.step(one("K")).await;
-    assert!(matches!(refused, Err(StepError::Refused(StepRefusal::NoKill))), "{refused:?}");
+    assert_eq!(refusal(&mut session, Step::Go(2)).await, StepRefusal::Idle);
+    assert_eq!(refusal(&mut session, one("K")).await, StepRefusal::NoKill);
 
     // A is told yes before anything is written: no promise is broken as long as C may still write it.
-    session.play(&schedule("AA")).await.unwrap();
-    let told = session.state().await.unwrap();
+    let told = after(&mut session, "AA").await;
     assert_eq!((told.actors[0].at, told.orders.len(), told.row.stock), ("ordered", 0, 2));
     assert!(told.actors[2].can_step && told.can_kill && told.broken.is_empty() && !told.is_over);
-    session.step(Step::Go(2)).await.unwrap();
-    let taken = session.state().await.unwrap();
+    let taken = after(&mut session, "C").await;
     assert_eq!(taken.actors[2].at, "entry_read");
     assert!(taken.actors[2].line.is_some());
 
     // The process dies with the entry in hand; B's is another one, and everything is done at the end.
-    session.step(one("K")).await.unwrap();
-    let killed = session.state().await.unwrap();
+    let killed = after(&mut session, "K").await;
     assert!(!killed.can_kill && !killed.actors[2].can_step && killed.actors[1].can_step);
     assert!(killed.broken.is_empty() && !killed.is_over);
-    session.play(&schedule("BB")).await.unwrap();
-    let end = session.state().await.unwrap();
+    let end = after(&mut session, "BB").await;
     assert!(end.is_over && end.orders.len() == 1, "{end:?}");
     assert_eq!(end.broken[0].invariant, Invariant::NoBrokenPromise);
     assert!(end.timeline.iter().any(|event| event.actor == Some("C2")), "{end:?}");
-    let refused = session.step(Step::Go(1)).await;
-    assert!(
-        matches!(refused, Err(StepError::Refused(StepRefusal::IsOver { buyer: "B" }))),
-        "{refused:?}"
-    );
+    assert_eq!(refusal(&mut session, Step::Go(1)).await, StepRefusal::IsOver { buyer: "B" });
 
     // The process is there again when it begins anew, and nothing is left in the stream.
     session.start_over(two).await.unwrap();
-    session.play(&schedule("AABB")).await.unwrap();
-    let again = session.state().await.unwrap();
+    let again = after(&mut session, "AABB").await;
     assert!(again.actors[2].can_step && again.orders.is_empty(), "{again:?}");
     session.close().await;
-    world.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -235,8 +219,7 @@ async fn a_killed_holder_locks_its_user_out_where_the_lock_has_no_lease() {
     for (rung, broken) in [("r08a_setnx", true), ("r09_set_nx_px", false), ("r13b_wakeup", false)] {
         let one = plan(rung, 1, 2, 2);
         let mut session = LabSession::start(&world, one).await.unwrap();
-        session.play(&schedule("ABK")).await.unwrap();
-        let mut end = session.state().await.unwrap();
+        let mut end = after(&mut session, "ABK").await;
         while !end.is_over {
             session.step(Step::Go(1)).await.unwrap();
             end = session.state().await.unwrap();
@@ -256,7 +239,6 @@ async fn a_killed_holder_locks_its_user_out_where_the_lock_has_no_lease() {
         assert!(!session.state().await.unwrap().can_kill, "{rung} {users} {processes}");
         session.close().await;
     }
-    world.close().await.unwrap();
 }
 
 /// Every kind of step and of beginning: a pause, a kill of either process, a session with ZooKeeper that ends, an
@@ -276,15 +258,10 @@ async fn what_explore_plays_a_session_plays_and_both_see_the_same() {
         ("r24", "unpaid", "K:T B1"),
         ("r25", "buys_again", "A1 T1 B1"),
     ] {
-        let rung = ladder::find(rung).unwrap();
-        if !has_lock_of(rung) {
+        if !has_lock_of(ladder::find(rung).unwrap()) {
             continue;
         }
-        let steps: Schedule = steps.parse().unwrap();
-        let from = from.parse().unwrap();
-        let setting = Setting::of_schedule(rung, &steps, from, 2).unwrap();
-        let leaf = play_schedule(&world, &setting, &steps).await.unwrap();
-        assert_eq!(leaf.unknown, None, "{} {steps}", rung.id);
+        let (setting, leaf) = leaf_of(&world, rung, from, steps).await;
         let explored: BTreeSet<Invariant> = leaf.broken.iter().map(|it| it.invariant).collect();
 
         let mut session = LabSession::start(&world, setting.plan()).await.unwrap();
@@ -293,7 +270,7 @@ async fn what_explore_plays_a_session_plays_and_both_see_the_same() {
             if is_at_once {
                 let short = leaf.schedule.short().parse().unwrap();
                 let (_, refused) = session.play_with_frames(&short).await.unwrap();
-                assert_eq!(refused, None, "{} {}", rung.id, leaf.schedule);
+                assert_eq!(refused, None, "{rung} {}", leaf.schedule);
             } else {
                 session.start_over(setting.plan()).await.unwrap();
                 for step in &leaf.schedule.0 {
@@ -302,37 +279,33 @@ async fn what_explore_plays_a_session_plays_and_both_see_the_same() {
             }
             let state = session.state().await.unwrap();
             let seen: BTreeSet<Invariant> = state.broken.iter().map(|it| it.invariant).collect();
-            assert_eq!(seen, explored, "{} {}\n{}", rung.id, leaf.schedule, told(&state));
-            assert!(state.is_over, "{} {}", rung.id, leaf.schedule);
+            assert_eq!(seen, explored, "{rung} {}\n{}", leaf.schedule, told(&state));
+            assert!(state.is_over, "{rung} {}", leaf.schedule);
         }
         session.close().await;
     }
-    world.close().await.unwrap();
 }
 
 /// What is broken off must not keep its row locked, nor its lock in Redis.
 #[tokio::test(flavor = "multi_thread")]
 async fn starting_over_leaves_nothing_of_what_was_broken_off() {
     let world = lab().await;
-    let two = plan("r02_row_lock", 2, 2, 1);
-    let mut session = LabSession::start(&world, two).await.unwrap();
-    for _ in 0..10 {
-        // A has the row locked, and B queues for it.
-        session.play(&schedule("AB")).await.unwrap();
-        assert_eq!(session.state().await.unwrap().actors[1].at, "waits_in_database");
-        session.start_over(two).await.unwrap();
-        let begun = session.state().await.unwrap();
-        assert_eq!((begun.schedule.as_str(), begun.row.stock, begun.timeline.len()), ("", 1, 0));
+    // A has the row locked, and B queues for it; A has the lock.
+    for (plan, steps) in
+        [(plan("r02_row_lock", 2, 2, 1), "AB"), (plan("r12_reentrant", 1, 2, 1), "A")]
+    {
+        let mut session = LabSession::start(&world, plan).await.unwrap();
+        for _ in 0..10 {
+            let under_way = after(&mut session, steps).await;
+            match steps {
+                "A" => assert_eq!(under_way.locks.len(), 1),
+                _ => assert_eq!(under_way.actors[1].at, "waits_in_database"),
+            }
+            session.start_over(plan).await.unwrap();
+            let begun = session.state().await.unwrap();
+            assert_eq!((begun.schedule.as_str(), begun.row.stock), ("", 1));
+            assert_eq!((begun.timeline.len(), begun.locks.len()), (0, 0));
+        }
+        session.close().await;
     }
-    session.close().await;
-    let one = plan("r12_reentrant", 1, 2, 1);
-    let mut session = LabSession::start(&world, one).await.unwrap();
-    for _ in 0..10 {
-        session.play(&schedule("A")).await.unwrap();
-        assert_eq!(session.state().await.unwrap().locks.len(), 1);
-        session.start_over(one).await.unwrap();
-        assert_eq!(session.state().await.unwrap().locks.len(), 0);
-    }
-    session.close().await;
-    world.close().await.unwrap();
 }

@@ -2,7 +2,6 @@
 //! lab prints today, what it quotes is in the file it names, what it tabulates is the registry.
 
 use std::collections::BTreeSet;
-use std::collections::btree_map::Entry;
 use std::fs;
 
 use ladder::RUNGS;
@@ -23,15 +22,12 @@ const HOW: &str = "run `make course`, which writes what is generated anew";
 async fn played() -> Cells {
     let mut cells = Cells::new();
     for block in Page::all().iter().flat_map(|page| blocks(&page.file())) {
-        let Some((rung, scenario)) = block.played() else { continue };
-        if !has_lock_of(rung) {
+        let Some((rung, scenario)) = block.played().filter(|(rung, _)| has_lock_of(rung)) else {
             continue;
-        }
-        if let Entry::Vacant(new) = cells.entry((rung.id, scenario)) {
-            let cell = kept::played(rung, scenario).await;
-            assert!(!cell.is_wrong(), "{}: {cell:?}", block.place);
-            new.insert(steadied(cell));
-        }
+        };
+        let cell = kept::played(rung, scenario).await;
+        assert!(!cell.is_wrong(), "{}: {cell:?}", block.place);
+        cells.insert((rung.id, scenario), steadied(cell));
     }
     cells
 }

@@ -134,6 +134,10 @@ fn what_is_said_in_one_language_is_said_in_the_other() {
             assert!(!english.is_empty() && !chinese.is_empty(), "{}", rung.id);
             assert_ne!(english, chinese, "{}", rung.id);
         }
+        // The lab and the report quote these.
+        for line in ["Idea", "Holds", "Breaks when", "Next"] {
+            assert!(rung.line(line).len() > 10, "{}: no line {line:?}", rung.id);
+        }
         let [english, chinese] = LANGUAGES.map(|language| rung.chapter(language).is_some());
         assert_eq!(english, chinese, "{}", rung.id);
     }

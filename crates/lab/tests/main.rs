@@ -19,3 +19,4 @@ mod lab_world;
 mod ladder_docs;
 mod ladder_names;
 mod ladder_registry;
+mod serving;

@@ -139,16 +139,14 @@ mod tests {
 
     use super::*;
 
+    fn request(node: usize, buyer: u64) -> PlannedRequest {
+        let (path, token, user) = ("/".into(), "t".into(), "u".into());
+        PlannedRequest { node, path, token, user, buyer, order: None }
+    }
+
     fn requests(buyers: usize, attempts: usize, nodes: usize) -> Vec<PlannedRequest> {
-        let request = |buyer: usize, attempt: usize| PlannedRequest {
-            node: (buyer + attempt) % nodes,
-            path: "/".into(),
-            token: "t".into(),
-            user: "u".into(),
-            buyer: buyer as u64,
-            order: None,
-        };
-        (0..buyers).flat_map(|buyer| (0..attempts).map(move |k| request(buyer, k))).collect()
+        let of = |buyer: usize, attempt: usize| request((buyer + attempt) % nodes, buyer as u64);
+        (0..buyers).flat_map(|buyer| (0..attempts).map(move |k| of(buyer, k))).collect()
     }
 
     /// Depth of every request in its assignment, and the assignment.
@@ -172,13 +170,8 @@ mod tests {
             let assignments = assign(&requests, 3, max_connections, 1).unwrap();
             assert_eq!(assignments.len(), max_connections.min(500));
             assert_eq!(places(&assignments).len(), 500);
-            for assignment in &assignments {
-                assert!(
-                    assignment
-                        .requests
-                        .iter()
-                        .all(|&request| requests[request].node == assignment.node)
-                );
+            for Assignment { node, requests: dealt } in &assignments {
+                assert!(dealt.iter().all(|&request| requests[request].node == *node));
             }
             let depths = assignments.iter().map(|assignment| assignment.requests.len());
             let (least, most) = (depths.clone().min().unwrap(), depths.max().unwrap());
@@ -211,13 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn too_few_connections_for_one_buyers_attempts_are_refused() {
+    fn too_few_connections_for_one_buyers_attempts_and_an_unknown_node_are_refused() {
         let refusal = assign(&requests(10, 5, 2), 2, 5, 1).unwrap_err();
         assert!(matches!(refusal, LoadError::TooFewConnections { wanted: 6, max: 5 }), "{refusal}");
-    }
-
-    #[test]
-    fn a_request_to_an_unknown_node_is_refused() {
         let refusal = assign(&requests(10, 2, 2), 1, 5, 1).unwrap_err();
         assert!(matches!(refusal, LoadError::NoSuchNode { request: 1, node: 1, nodes: 1 }));
     }
@@ -225,14 +214,7 @@ mod tests {
     #[test]
     fn connections_follow_the_demand_of_the_nodes() {
         let mut requests = requests(90, 1, 1);
-        requests.extend((90..100).map(|buyer| PlannedRequest {
-            node: 2,
-            path: "/".into(),
-            token: "t".into(),
-            user: "u".into(),
-            buyer,
-            order: None,
-        }));
+        requests.extend((90..100).map(|buyer| request(2, buyer)));
         assert_eq!(widths(&requests, 3, 10).unwrap(), [9, 0, 1]);
         assert_eq!(widths(&requests, 3, 1_000).unwrap(), [90, 0, 10]);
     }

@@ -68,38 +68,25 @@ fn milliseconds(latency_us: u64) -> f64 {
 mod tests {
     use super::*;
 
+    fn summary(latencies: impl IntoIterator<Item = Duration>) -> Option<LatencyMs> {
+        let mut recorded = Latencies::default();
+        latencies.into_iter().for_each(|latency| recorded.record(latency));
+        recorded.summary()
+    }
+
     #[test]
-    fn the_percentiles_of_one_to_a_thousand_microseconds_are_exact() {
-        let mut latencies = Latencies::default();
-        for latency_us in 1..=1_000 {
-            latencies.record(Duration::from_micros(latency_us));
-        }
+    fn percentiles_are_exact_and_one_slow_answer_in_a_hundred_shows_in_the_maximum_alone() {
         let expected = LatencyMs { p50: 0.5, p95: 0.95, p99: 0.99, max: 1.0 };
-        assert_eq!(latencies.summary(), Some(expected));
+        assert_eq!(summary((1..=1_000).map(Duration::from_micros)), Some(expected));
+        let slow = [vec![Duration::from_millis(1); 99], vec![Duration::from_secs(2)]].concat();
+        let is_as_expected =
+            |of: LatencyMs| (of.p50, of.p99) == (1.0, 1.0) && (of.max - 2_000.0).abs() <= 2.0;
+        assert!(summary(slow.clone()).is_some_and(is_as_expected), "{:?}", summary(slow));
     }
 
     #[test]
-    fn one_slow_answer_in_a_hundred_shows_in_the_maximum_alone() {
-        let mut latencies = Latencies::default();
-        for _ in 0..99 {
-            latencies.record(Duration::from_millis(1));
-        }
-        latencies.record(Duration::from_secs(2));
-        let summary =
-            latencies.summary().unwrap_or(LatencyMs { p50: 0., p95: 0., p99: 0., max: 0. });
-        assert_eq!((summary.p50, summary.p99), (1.0, 1.0));
-        assert!((summary.max - 2_000.0).abs() <= 2.0, "{summary:?}");
-    }
-
-    #[test]
-    fn nothing_recorded_has_no_percentiles() {
-        assert_eq!(Latencies::default().summary(), None);
-    }
-
-    #[test]
-    fn a_latency_beyond_the_histogram_is_kept_at_its_upper_bound() {
-        let mut latencies = Latencies::default();
-        latencies.record(Duration::MAX);
-        assert!(latencies.summary().is_some_and(|summary| summary.max >= 3_600_000.0));
+    fn nothing_recorded_has_no_percentiles_and_a_latency_beyond_the_histogram_its_upper_bound() {
+        assert_eq!(summary([]), None);
+        assert!(summary([Duration::MAX]).is_some_and(|summary| summary.max >= 3_600_000.0));
     }
 }

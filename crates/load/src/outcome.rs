@@ -114,29 +114,22 @@ mod tests {
     }
 
     #[test]
-    fn a_201_is_an_order_with_its_id() {
-        let id = "123456789012345678";
-        let body = format!(r#"{{"order_id":"{id}","voucher_id":"1"}}"#);
-        assert_eq!(read(201, false, &body), ("ordered".into(), Some(id.into())));
-    }
-
-    #[test]
-    fn a_201_whose_id_is_no_string_is_an_order_without_one() {
-        assert_eq!(read(201, false, r#"{"order_id":1}"#), ("ordered".into(), None));
-        assert_eq!(read(201, false, ""), ("ordered".into(), None));
-    }
-
-    #[test]
-    fn a_problem_is_counted_by_its_code() {
-        assert_eq!(read(409, true, r#"{"code":"sold_out"}"#), ("sold_out".into(), None));
-    }
-
-    #[test]
-    fn any_other_answer_is_counted_by_its_status() {
-        assert_eq!(read(200, false, r#"{"code":"sold_out"}"#).0, "http_200");
-        assert_eq!(read(502, false, "<html>").0, "http_502");
-        assert_eq!(read(409, true, "{}").0, "http_409");
-        assert_eq!(read(409, true, "not json").0, "http_409");
+    fn a_201_is_an_order_a_problem_is_its_code_and_any_other_answer_its_status() {
+        let order = r#"{"order_id":"123456789012345678","voucher_id":"1"}"#;
+        for (status, is_problem, body, outcome, id) in [
+            (201, false, order, "ordered", Some("123456789012345678")),
+            // An id that is no string is none.
+            (201, false, r#"{"order_id":1}"#, "ordered", None),
+            (201, false, "", "ordered", None),
+            (409, true, r#"{"code":"sold_out"}"#, "sold_out", None),
+            (200, false, r#"{"code":"sold_out"}"#, "http_200", None),
+            (502, false, "<html>", "http_502", None),
+            (409, true, "{}", "http_409", None),
+            (409, true, "not json", "http_409", None),
+        ] {
+            let expected = (outcome.to_owned(), id.map(str::to_owned));
+            assert_eq!(read(status, is_problem, body), expected, "{status} {body}");
+        }
     }
 
     #[test]

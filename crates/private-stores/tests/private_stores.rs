@@ -13,14 +13,14 @@ use std::{
 
 use nix::{
     fcntl::{Flock, FlockArg},
-    sys::signal::Signal,
+    sys::signal::Signal::{self, SIGKILL, SIGSTOP},
     unistd::{User, geteuid},
 };
 use private_stores::{Home, Plan, Server, Servers, StoresError};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqlx::{Connection, PgConnection};
 use testkit::needs::needs_root;
-use testkit::processes::{is_alive, open_program, place, send};
+use testkit::processes::{is_alive, open_program, place, program, send};
 
 fn throwaway() -> Plan {
     Plan { home: Home::Throwaway, postgres: true, redis: true, durable: false }
@@ -43,36 +43,40 @@ fn start(plan: &Plan) -> Servers {
     started.unwrap()
 }
 
-/// Runs one statement that answers one number.
-fn sql(url: &str, statement: &'static str) -> i64 {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let mut connection = PgConnection::connect(url).await.unwrap();
-        let answer = sqlx::query_scalar(statement).fetch_one(&mut connection).await.unwrap();
-        connection.close().await.unwrap();
-        answer
+fn started_at_once(count: usize, plan: &Plan) -> Vec<Servers> {
+    thread::scope(|scope| {
+        let starting: Vec<_> = (0..count).map(|_| scope.spawn(|| start(plan))).collect();
+        starting.into_iter().map(|one| one.join().unwrap()).collect()
     })
 }
 
-fn run_sql(url: &str, statement: &'static str) {
+/// Does `work` on a connection of its own.
+fn connected<T>(url: &str, work: impl AsyncFnOnce(&mut PgConnection) -> sqlx::Result<T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut connection = PgConnection::connect(url).await.unwrap();
-        sqlx::query(statement).execute(&mut connection).await.unwrap();
+        let done = work(&mut connection).await.unwrap();
         connection.close().await.unwrap();
-    });
+        done
+    })
 }
 
-fn redis(url: &str) -> redis::Connection {
-    redis::Client::open(url).unwrap().get_connection().unwrap()
+/// Runs one statement that answers one number.
+fn sql(url: &str, statement: &'static str) -> i64 {
+    connected(url, async |connection| sqlx::query_scalar(statement).fetch_one(connection).await)
+}
+
+fn run_sql(url: &str, statement: &'static str) {
+    connected(url, async |connection| sqlx::query(statement).execute(connection).await);
 }
 
 fn ask<T: redis::FromRedisValue>(url: &str, words: &[&str]) -> T {
-    redis::cmd(words[0]).arg(&words[1..]).query(&mut redis(url)).unwrap()
+    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+    redis::cmd(words[0]).arg(&words[1..]).query(&mut connection).unwrap()
 }
 
 fn ping(url: &str) -> String {
-    redis::cmd("PING").query(&mut redis(url)).unwrap()
+    ask(url, &["PING"])
 }
 
 /// Waits for an event that has no handle to wait on.
@@ -104,11 +108,16 @@ struct RawKeeper {
 }
 
 impl RawKeeper {
-    fn start(command: &mut Command, plan: &Value) -> Self {
+    fn start(command: &mut Command, plan: &Plan) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let plan = serde_json::to_string(plan).unwrap();
         writeln!(child.stdin.as_mut().unwrap(), "{plan}").unwrap();
         let replies = BufReader::new(child.stdout.take().unwrap());
         Self { child, replies }
+    }
+
+    fn start_in(temporary: &Path, plan: &Plan) -> Self {
+        Self::start(Command::new(program("private-stores")).env("TMPDIR", temporary), plan)
     }
 
     fn reply(&mut self) -> Value {
@@ -117,23 +126,20 @@ impl RawKeeper {
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
     }
 
-    fn end(mut self) {
+    /// Whether it ends in good order.
+    fn ends(mut self) -> bool {
         drop(self.child.stdin.take());
-        assert!(self.child.wait().unwrap().success());
+        self.child.wait().unwrap().success()
     }
 }
 
 #[test]
-fn both_servers_answer_and_are_gone_after_stop() {
+fn both_servers_answer() {
     let servers = start(&throwaway());
     assert!(!servers.is_attached());
-    assert_eq!(sql(servers.database_url().unwrap(), "select 6::int8 * 7"), 42);
+    let named = "select (current_database() = 'seckill')::int::int8";
+    assert_eq!(sql(servers.database_url().unwrap(), named), 1);
     assert_eq!(ping(servers.redis_url().unwrap()), "PONG");
-    let (pids, directory) = (pids(&servers), servers.directory().to_owned());
-    assert!(directory.exists() && pids.len() == 2);
-    servers.stop().unwrap();
-    assert!(!directory.exists());
-    assert!(!pids.iter().any(|pid| is_alive(*pid)));
 }
 
 #[test]
@@ -145,26 +151,64 @@ fn dropping_stops_as_well() {
     assert!(!pids.iter().any(|pid| is_alive(*pid)));
 }
 
-#[tokio::test]
-async fn the_handles_of_the_program_read_the_urls() {
-    let servers = tokio::task::spawn_blocking(|| start(&throwaway())).await.unwrap();
-    let pool = sqlx::PgPool::connect(servers.database_url().unwrap()).await.unwrap();
-    let database: String =
-        sqlx::query_scalar("select current_database()").fetch_one(&pool).await.unwrap();
-    assert_eq!(database, "seckill");
-    let client = redis::Client::open(servers.redis_url().unwrap()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-    redis::cmd("PING").query_async::<String>(&mut connection).await.unwrap();
-    pool.close().await;
-    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
+#[cfg(target_os = "linux")]
+type Harm = fn(&Servers);
+
+/// What happens to servers before they are stopped, and whether the stop returns that all went well.
+#[cfg(target_os = "linux")]
+const HARMS: [(&str, Harm, bool); 5] = [
+    ("nothing", |_| {}, true),
+    ("both are paused", |servers| pids(servers).iter().for_each(|pid| send(*pid, SIGSTOP)), true),
+    ("the supervisor is told to end", supervisor_told_to_end, true),
+    (
+        "the supervisor is killed",
+        |servers| {
+            send(servers.supervisor_pid().unwrap(), SIGKILL);
+            await_end_of(&pids(servers));
+        },
+        false,
+    ),
+    (
+        "the supervisor of a paused PostgreSQL is killed",
+        |servers| {
+            send(servers.pid(Server::Postgres).unwrap(), SIGSTOP);
+            send(servers.supervisor_pid().unwrap(), SIGKILL);
+        },
+        false,
+    ),
+];
+
+#[cfg(target_os = "linux")]
+fn supervisor_told_to_end(servers: &Servers) {
+    for ignored in [Signal::SIGINT, Signal::SIGHUP] {
+        send(servers.supervisor_pid().unwrap(), ignored);
+    }
+    assert_eq!(ping(servers.redis_url().unwrap()), "PONG");
+    send(servers.supervisor_pid().unwrap(), Signal::SIGTERM);
+    await_end_of(&pids(servers));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_stop_leaves_no_process_and_no_directory_whatever_happened_before() {
+    for (what, harm, is_in_order) in HARMS {
+        let servers = start(&throwaway());
+        let (pids, directory) = (pids(&servers), servers.directory().to_owned());
+        assert!(directory.exists() && pids.len() == 2);
+        harm(&servers);
+        match servers.stop() {
+            Ok(()) => assert!(is_in_order, "{what}"),
+            Err(StoresError::Supervisor(_)) if !is_in_order => await_end_of(&pids),
+            Err(error) => panic!("{what}: {error:?}"),
+        }
+        assert!(!directory.exists(), "{what}");
+        assert!(!pids.iter().any(|pid| is_alive(*pid)), "{what}");
+    }
 }
 
 #[test]
 fn two_pairs_do_not_clash() {
-    let pairs: Vec<Servers> = thread::scope(|scope| {
-        let starting: Vec<_> = (0..2).map(|_| scope.spawn(|| start(&throwaway()))).collect();
-        starting.into_iter().map(|one| one.join().unwrap()).collect()
-    });
+    let pairs = started_at_once(2, &throwaway());
     for (pair, name) in pairs.iter().zip(["one", "two"]) {
         ask::<()>(pair.redis_url().unwrap(), &["SET", "name", name]);
         run_sql(pair.database_url().unwrap(), "create table only_here ()");
@@ -240,10 +284,7 @@ fn a_second_start_on_a_kept_home_attaches() {
 fn many_starts_at_once_on_a_kept_home_agree_on_one_owner() {
     let place = place();
     let plan = kept(&place.path().join("home"));
-    let all: Vec<Servers> = thread::scope(|scope| {
-        let starting: Vec<_> = (0..4).map(|_| scope.spawn(|| start(&plan))).collect();
-        starting.into_iter().map(|one| one.join().unwrap()).collect()
-    });
+    let all = started_at_once(4, &plan);
     assert_eq!(all.iter().filter(|servers| !servers.is_attached()).count(), 1);
     assert!(all.iter().all(|servers| servers.database_url() == all[0].database_url()));
 }
@@ -268,74 +309,6 @@ fn a_home_that_is_held_but_never_ready_is_busy() {
     assert!(matches!(error, StoresError::Busy(_)) && error.may_retry(), "{error:?}");
 }
 
-/// Not a test of its own: what `a_killed_owner…` starts, to kill it.
-#[test]
-#[ignore = "a process for another test to kill"]
-fn be_an_owner() {
-    let servers = start(&throwaway());
-    let mut pids = pids(&servers);
-    pids.push(servers.supervisor_pid().unwrap());
-    println!("\nOWNER {}", json!({ "pids": pids, "directory": servers.directory() }));
-    // Until it is killed, or its standard input is closed.
-    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
-}
-
-#[test]
-fn a_killed_owner_takes_servers_and_directory_along() {
-    let mut owner = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "be_an_owner", "--ignored", "--nocapture"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let line = lines.find_map(|line| line.strip_prefix("OWNER ").map(str::to_owned)).unwrap();
-    let told: Value = serde_json::from_str(&line).unwrap();
-    let pids: Vec<u32> = serde_json::from_value(told["pids"].clone()).unwrap();
-    assert!(pids.iter().all(|pid| is_alive(*pid)));
-    owner.kill().unwrap();
-    owner.wait().unwrap();
-    await_end_of(&pids);
-    assert!(!Path::new(told["directory"].as_str().unwrap()).exists());
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_killed_supervisor_takes_its_servers_along() {
-    let servers = start(&throwaway());
-    let (pids, directory) = (pids(&servers), servers.directory().to_owned());
-    send(servers.supervisor_pid().unwrap(), Signal::SIGKILL);
-    await_end_of(&pids);
-    assert!(matches!(servers.stop(), Err(StoresError::Supervisor(_))));
-    assert!(!directory.exists(), "the owner cleans up in its supervisor's place");
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_killed_supervisor_takes_a_paused_postgres_along() {
-    let servers = start(&throwaway());
-    let (pids, directory) = (pids(&servers), servers.directory().to_owned());
-    send(servers.pid(Server::Postgres).unwrap(), Signal::SIGSTOP);
-    send(servers.supervisor_pid().unwrap(), Signal::SIGKILL);
-    assert!(servers.stop().is_err());
-    await_end_of(&pids);
-    assert!(!directory.exists());
-}
-
-#[test]
-fn the_supervisor_stops_in_good_order_when_asked_to_terminate() {
-    let servers = start(&throwaway());
-    let (pids, directory) = (pids(&servers), servers.directory().to_owned());
-    for ignored in [Signal::SIGINT, Signal::SIGHUP] {
-        send(servers.supervisor_pid().unwrap(), ignored);
-    }
-    assert_eq!(ping(servers.redis_url().unwrap()), "PONG");
-    send(servers.supervisor_pid().unwrap(), Signal::SIGTERM);
-    await_end_of(&pids);
-    servers.stop().unwrap();
-    assert!(!directory.exists());
-}
-
 #[test]
 #[cfg(target_os = "linux")]
 fn a_kept_home_starts_again_after_everything_was_killed() {
@@ -349,9 +322,9 @@ fn a_kept_home_starts_again_after_everything_was_killed() {
     ask::<()>(servers.redis_url().unwrap(), &["SET", "n", "7"]);
     // The servers first, so that they cannot tidy up; their lock files stay.
     let pids = pids(&servers);
-    pids.iter().for_each(|pid| send(*pid, Signal::SIGKILL));
+    pids.iter().for_each(|pid| send(*pid, SIGKILL));
     let supervisor = servers.supervisor_pid().unwrap();
-    send(supervisor, Signal::SIGKILL);
+    send(supervisor, SIGKILL);
     await_end_of(&[pids, vec![supervisor]].concat());
     assert!(home.join("postgres/postmaster.pid").exists() && home.join("servers.json").exists());
 
@@ -370,7 +343,7 @@ fn a_killed_redis_restarts_on_the_same_socket() {
     let url = servers.redis_url().unwrap().to_owned();
     ask::<()>(&url, &["SET", "n", "7"]);
     let killed = servers.pid(Server::Redis).unwrap();
-    send(killed, Signal::SIGKILL);
+    send(killed, SIGKILL);
     await_end_of(&[killed]);
     assert!(redis::Client::open(&*url).unwrap().get_connection().is_err());
     servers.restart(Server::Redis).unwrap();
@@ -388,23 +361,13 @@ fn a_killed_postgres_recovers_its_commits() {
     let mut servers = start(&Plan { redis: false, ..throwaway() });
     let url = servers.database_url().unwrap().to_owned();
     run_sql(&url, "create table t as select 7::int8 as n");
-    for signal in [Signal::SIGKILL, Signal::SIGSTOP] {
+    for signal in [SIGKILL, SIGSTOP] {
         send(servers.pid(Server::Postgres).unwrap(), signal);
         servers.restart(Server::Postgres).unwrap();
         assert_eq!(sql(&url, "select n from t"), 7);
     }
     servers.restart(Server::Postgres).unwrap();
     assert_eq!(sql(&url, "select n from t"), 7, "a running server restarts too");
-}
-
-#[test]
-fn paused_servers_do_not_hang_the_stop() {
-    let servers = start(&throwaway());
-    let (pids, directory) = (pids(&servers), servers.directory().to_owned());
-    pids.iter().for_each(|pid| send(*pid, Signal::SIGSTOP));
-    servers.stop().unwrap();
-    assert!(!directory.exists());
-    assert!(!pids.iter().any(|pid| is_alive(*pid)));
 }
 
 #[test]
@@ -419,32 +382,30 @@ fn a_paused_session_does_not_hang_the_stop() {
         std::mem::forget(connection);
         u32::try_from(pid).unwrap()
     });
-    send(session, Signal::SIGSTOP);
+    send(session, SIGSTOP);
     servers.stop().unwrap();
     await_end_of(&[session]);
 }
 
 #[test]
-fn a_data_directory_of_another_version_is_named_in_the_error() {
-    let place = place();
-    let home = place.path().join("home");
-    start(&kept(&home)).stop().unwrap();
-    fs::write(home.join("postgres/PG_VERSION"), "9.6\n").unwrap();
-    let error = Servers::start(&kept(&home)).unwrap_err();
-    assert!(matches!(error, StoresError::Directory(_)), "{error:?}");
-    assert!(error.to_string().contains("was written by PostgreSQL 9"), "{error}");
-    assert!(!home.join("servers.json").exists());
-}
-
-#[test]
-fn a_server_that_cannot_start_says_why() {
-    let place = place();
-    let home = place.path().join("home");
-    start(&kept(&home)).stop().unwrap();
-    fs::write(home.join("postgres/postgresql.conf"), "nonsense = 1\n").unwrap();
-    let error = Servers::start(&kept(&home)).unwrap_err();
-    assert!(matches!(error, StoresError::Server(_)), "{error:?}");
-    assert!(error.to_string().contains("nonsense"), "the log's last lines are in it: {error}");
+fn a_data_directory_that_is_of_no_use_is_named_in_the_error() {
+    for (file, text, words) in [
+        ("postgres/PG_VERSION", "9.6\n", "was written by PostgreSQL 9"),
+        // The log's last lines.
+        ("postgres/postgresql.conf", "nonsense = 1\n", "nonsense"),
+    ] {
+        let place = place();
+        let home = place.path().join("home");
+        start(&kept(&home)).stop().unwrap();
+        fs::write(home.join(file), text).unwrap();
+        let error = Servers::start(&kept(&home)).unwrap_err();
+        match file {
+            "postgres/PG_VERSION" => assert!(matches!(error, StoresError::Directory(_))),
+            _ => assert!(matches!(error, StoresError::Server(_))),
+        }
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(!home.join("servers.json").exists());
+    }
 }
 
 #[test]
@@ -460,14 +421,9 @@ fn a_long_temporary_directory_is_passed_over() {
     let place = place();
     let long = place.path().join("x".repeat(100));
     fs::create_dir(&long).unwrap();
-    let plan = json!({ "home": "throwaway", "postgres": false, "redis": true, "durable": false });
-    let mut supervisor = RawKeeper::start(
-        Command::new(testkit::processes::program("private-stores")).env("TMPDIR", &long),
-        &plan,
-    );
-    let ready = supervisor.reply();
-    assert_eq!(ping(ready["redis_url"].as_str().unwrap()), "PONG");
-    supervisor.end();
+    let mut supervisor = RawKeeper::start_in(&long, &Plan { postgres: false, ..throwaway() });
+    assert_eq!(ping(supervisor.reply()["redis_url"].as_str().unwrap()), "PONG");
+    assert!(supervisor.ends());
 }
 
 #[test]
@@ -477,11 +433,7 @@ fn an_owner_that_ends_during_the_start_leaves_nothing() {
         let entries = fs::read_dir(path).map(|entries| entries.flatten().map(|entry| entry.path()));
         entries.map(Iterator::collect).unwrap_or_default()
     };
-    let plan = json!({ "home": "throwaway", "postgres": true, "redis": true, "durable": false });
-    let mut supervisor = RawKeeper::start(
-        Command::new(testkit::processes::program("private-stores")).env("TMPDIR", place.path()),
-        &plan,
-    );
+    let mut supervisor = RawKeeper::start_in(place.path(), &throwaway());
     await_that("initdb is at work", || {
         entries(place.path()).iter().any(|path| path.join("postgres.unfinished/base").exists())
     });
@@ -530,19 +482,18 @@ fn an_ordinary_user_keeps_servers_too() {
     let home = place.path().join("home");
     fs::create_dir(&home).unwrap();
     nix::unistd::chown(&home, Some(user.uid), Some(user.gid)).unwrap();
-    let as_user = |plan: &Value| {
+    let as_user = |plan: &Plan| {
         let mut command = Command::new(&program);
         command.uid(user.uid.as_raw()).gid(user.gid.as_raw()).current_dir("/");
         RawKeeper::start(&mut command, plan)
     };
-    for place in [json!("throwaway"), json!({ "kept": home })] {
-        let plan = json!({ "home": place, "postgres": true, "redis": true, "durable": false });
+    for plan in [throwaway(), kept(&home)] {
         let mut supervisor = as_user(&plan);
         let ready = supervisor.reply();
         assert_eq!(ready["reply"], "ready", "{ready}");
         assert_eq!(sql(ready["database_url"].as_str().unwrap(), "select 1::int8"), 1);
         assert_eq!(ping(ready["redis_url"].as_str().unwrap()), "PONG");
-        supervisor.end();
+        assert!(supervisor.ends());
         assert!(!Path::new(ready["sockets"].as_str().unwrap()).exists());
     }
     // Another process of the same user now has the number in a stale lock file.
@@ -550,11 +501,9 @@ fn an_ordinary_user_keeps_servers_too() {
     let stale =
         format!("{}\n{}\n0\n5432\n/tmp\n\n0 0\n", other.id(), home.join("postgres").display());
     fs::write(home.join("postgres/postmaster.pid"), stale).unwrap();
-    let plan =
-        json!({ "home": { "kept": home }, "postgres": true, "redis": false, "durable": false });
-    let mut supervisor = as_user(&plan);
+    let mut supervisor = as_user(&Plan { redis: false, ..kept(&home) });
     assert_eq!(supervisor.reply()["reply"], "ready");
-    supervisor.end();
+    assert!(supervisor.ends());
     other.kill().unwrap();
     other.wait().unwrap();
 }
@@ -572,14 +521,10 @@ fn a_user_without_a_name_is_told_before_anything_starts() {
     let answer = |plan: &Plan| {
         let mut command = Command::new(&program);
         command.uid(uid).gid(uid).current_dir("/").env("TMPDIR", place.path());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut orders = child.stdin.take().unwrap();
-        writeln!(orders, "{}", serde_json::to_string(plan).unwrap()).unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        drop(orders);
-        child.wait().unwrap();
-        line
+        let mut supervisor = RawKeeper::start(&mut command, plan);
+        let reply = supervisor.reply().to_string();
+        supervisor.ends();
+        reply
     };
     let refused = answer(&kept(&home));
     assert!(refused.contains("account") && refused.contains("54321"), "{refused}");

@@ -69,6 +69,13 @@ impl Lab {
         tokio::spawn(join_all(submitted.collect::<Vec<_>>()))
     }
 
+    /// The same, when all has begun that can.
+    async fn begin(&self, items: &str) -> tokio::task::JoinHandle<Vec<Told>> {
+        let submitted = self.submit(items);
+        self.until_idle().await;
+        submitted
+    }
+
     async fn until_idle(&self) {
         for _ in 0..50 {
             tokio::task::yield_now().await;
@@ -80,44 +87,47 @@ impl Lab {
     }
 }
 
-#[tokio::test]
-async fn a_batch_has_items_of_several_keys_and_those_that_waited_longest_come_first() {
-    let lab = Lab::new(LIMITS, slots(1, 1, 9));
-    let first = lab.submit("a1");
-    lab.until_idle().await;
-    let rest = lab.submit("b1 a2 b2 c1 d1 d2");
-    lab.until_idle().await;
-    lab.go.add_permits(3);
-    assert_eq!(first.await.unwrap(), [Ok(1)]);
-    assert_eq!(rest.await.unwrap(), [Ok(1), Ok(2), Ok(2), Ok(1), Ok(1), Ok(2)]);
-    // `a` was busy until the first batch had ended: it came into the line then.
-    assert_eq!(lab.begun(), ["a1", "b1 b2 c1 d1", "a2 d2"]);
-    assert_eq!((lab.batcher.waiting(), lab.batcher.tasks()), (0, 0));
+/// What items came to: what each was answered, or its error.
+fn words(told: &[Told]) -> String {
+    let word = |told: &Told| match told {
+        Ok(answer) => answer.to_string(),
+        Err(error) => format!("{error:?}"),
+    };
+    told.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
+/// A batch is in flight, and others come behind it: what they come to, and the batches in which they begin.
 #[tokio::test]
-async fn a_batch_has_no_more_keys_than_the_limit() {
-    for (most, expected) in [(1, ["z0", "a1 a2", "b1"]), (2, ["z0", "a1 a2 b1", "c1"])] {
-        let lab = Lab::new(LIMITS, slots(1, 1, most));
-        let first = lab.submit("z0");
-        lab.until_idle().await;
-        let rest = lab.submit("a1 b1 a2 c1");
+async fn a_batch_has_items_of_several_keys_and_each_key_its_own_limit_and_failures() {
+    let failures = ["Failed(\"f\") Failed(\"f\")", "NotStarted(\"f\") NotStarted(\"f\") 1"];
+    for (most_keys, first, behind, told, begun) in [
+        // Those that waited longest come first. `a` came into the line when the first batch had ended.
+        (9, "a1", "b1 a2 b2 c1 d1 d2", ["1", "1 2 2 1 1 2"], "a1, b1 b2 c1 d1, a2 d2"),
+        // No more keys than the limit.
+        (1, "z0", "a1 b1 a2 c1", ["0", "1 1 2 1"], "z0, a1 a2, b1"),
+        (2, "z0", "a1 b1 a2 c1", ["0", "1 1 2 1"], "z0, a1 a2 b1, c1"),
+        (9, "z0", "a1 a2 a3 a4 b1", ["0", "1 2 3 Full 1"], "z0"),
+        // A failure is told to those who wait for its keys, and to nobody else.
+        (2, "f1 a1", "f2 a2 b1", failures, "f1 a1"),
+    ] {
+        let lab = Lab::new(LIMITS, slots(1, 1, most_keys));
+        let in_flight = lab.begin(first).await;
+        let rest = lab.begin(behind).await;
         lab.go.add_permits(9);
-        let _ = (first.await.unwrap(), rest.await.unwrap());
-        assert_eq!(lab.begun()[..3], expected[..3]);
+        let both = [words(&in_flight.await.unwrap()), words(&rest.await.unwrap())];
+        assert_eq!(both, told, "{first}, {behind}");
+        assert!(lab.begun().join(", ").starts_with(begun), "{:?}", lab.begun());
+        assert_eq!((lab.batcher.waiting(), lab.batcher.tasks()), (0, 0));
     }
 }
 
 #[tokio::test]
 async fn of_one_key_one_batch_is_in_flight_and_other_keys_go_on() {
     let lab = Lab::new(LIMITS, slots(2, 1, 9));
-    let first = lab.submit("a1");
-    lab.until_idle().await;
-    let second = lab.submit("a2 b1 b2");
-    lab.until_idle().await;
+    let first = lab.begin("a1").await;
+    let second = lab.begin("a2 b1 b2").await;
     assert_eq!(lab.begun(), ["a1", "b1 b2"]);
-    let third = lab.submit("c1");
-    lab.until_idle().await;
+    let third = lab.begin("c1").await;
     assert_eq!(lab.begun().len(), 2, "there are two slots");
     lab.go.add_permits(9);
     let all = join_all([first, second, third]).await;
@@ -126,36 +136,10 @@ async fn of_one_key_one_batch_is_in_flight_and_other_keys_go_on() {
 }
 
 #[tokio::test]
-async fn each_key_has_its_own_limit_of_those_who_wait() {
-    let lab = Lab::new(LIMITS, slots(1, 1, 9));
-    let first = lab.submit("z0");
-    lab.until_idle().await;
-    let rest = lab.submit("a1 a2 a3 a4 b1");
-    lab.go.add_permits(9);
-    assert_eq!(rest.await.unwrap(), [Ok(1), Ok(2), Ok(3), Err(BatchError::Full), Ok(1)]);
-    assert_eq!(first.await.unwrap(), [Ok(0)]);
-}
-
-#[tokio::test]
-async fn a_failure_is_told_to_those_who_wait_for_its_keys_and_to_nobody_else() {
-    let lab = Lab::new(LIMITS, slots(1, 1, 2));
-    let first = lab.submit("f1 a1");
-    lab.until_idle().await;
-    let rest = lab.submit("f2 a2 b1");
-    lab.until_idle().await;
-    lab.go.add_permits(2);
-    let failed = Err(BatchError::Failed("f"));
-    let not_started = Err(BatchError::NotStarted("f"));
-    assert_eq!(first.await.unwrap(), [failed.clone(), failed]);
-    assert_eq!(rest.await.unwrap(), [not_started.clone(), not_started, Ok(1)]);
-}
-
-#[tokio::test]
 async fn an_item_that_comes_back_is_alone_with_those_of_its_key_and_holds_up_no_other() {
     let lab = Lab::new(LIMITS, slots(1, 1, 9));
     let held = lab.submit("h1 h2");
-    let beside = lab.submit("a1");
-    lab.until_idle().await;
+    let beside = lab.begin("a1").await;
     lab.go.add_permits(1);
     assert_eq!(beside.await.unwrap(), [Ok(1)]);
     lab.until_idle().await;
@@ -193,6 +177,15 @@ async fn an_item_that_comes_back_twice_is_a_defect_of_the_work() {
     assert_eq!(lab.submit("a2").await.unwrap(), [Ok(2)]);
 }
 
+/// Each item comes back from its shared batch, and is answered by a hundred more.
+fn back_once(items: Vec<(char, u32)>, turn: Turn) -> Result<Vec<Answer<u32, u32>>, &'static str> {
+    let answer = |(_, item)| match turn {
+        Turn::Shared => Answer::Alone(item),
+        Turn::Alone => Answer::Done(item + 100),
+    };
+    Ok(items.into_iter().map(answer).collect())
+}
+
 #[tokio::test(start_paused = true)]
 async fn items_that_came_back_have_slots_of_their_own_and_a_second_to_get_one() {
     for (slots, expected) in
@@ -202,11 +195,7 @@ async fn items_that_came_back_have_slots_of_their_own_and_a_second_to_get_one() 
             if turn == Turn::Alone {
                 sleep(PATIENCE * 11 / 10).await;
             }
-            let answer = |(_, item)| match turn {
-                Turn::Shared => Answer::Alone(item),
-                Turn::Alone => Answer::Done(item + 100),
-            };
-            Ok::<_, &str>(items.into_iter().map(answer).collect())
+            back_once(items, turn)
         });
         let both = tokio::join!(batcher.submit_to('a', 1), batcher.submit_to('b', 2));
         assert_eq!([both.0, both.1], expected);
@@ -218,11 +207,7 @@ async fn items_that_came_back_have_slots_of_their_own_and_a_second_to_get_one() 
 async fn an_item_that_came_back_is_refused_a_second_after_its_submission() {
     let work = |items: Vec<(char, u32)>, turn| async move {
         sleep(PATIENCE * if turn == Turn::Shared { 6 } else { 7 } / 10).await;
-        let answer = |(_, item)| match turn {
-            Turn::Shared => Answer::Alone(item),
-            Turn::Alone => Answer::Done(item),
-        };
-        Ok::<_, &str>(items.into_iter().map(answer).collect())
+        back_once(items, turn)
     };
     let batcher = Batcher::keyed(LIMITS, slots(1, 1, 9), work);
     let begun = Instant::now();
@@ -235,7 +220,7 @@ async fn an_item_that_came_back_is_refused_a_second_after_its_submission() {
         submit('b', 2, Duration::ZERO),
         submit('b', 3, PATIENCE / 2),
     );
-    assert_eq!([first.0, second.0, behind.0], [Ok(1), Err(BatchError::NoSlot), Ok(3)]);
+    assert_eq!([first.0, second.0, behind.0], [Ok(101), Err(BatchError::NoSlot), Ok(103)]);
     assert!(second.1 < PATIENCE * 11 / 10, "{:?}", second.1);
 }
 

@@ -2,8 +2,8 @@
 //! points name. A solid arrow is something done, a dashed one something that is about to be done, a cross
 //! a lock that is taken; what the lab does to the world goes across all columns.
 
-use console::measure_text_width;
 use course::diagram::SequenceDiagram;
+use course::drawing::in_lines;
 use ladder::{Capability, LockKind, Point, PointStore, Rung};
 use seckill::http::Language;
 use seckill_lab::told::{Event, FailedPart, Failure, InWords};
@@ -129,25 +129,10 @@ fn name(store: PointStore, rung: &Rung, language: Language) -> String {
     }
 }
 
-/// In several lines, where it is long: broken at a space, or between two characters of Chinese.
+/// In several lines, where it is long: broken at a space, or behind a mark of Chinese.
 fn wrapped(text: &str, width: usize) -> String {
-    let mut lines = vec![String::new()];
-    for word in broken(text) {
-        let last = lines.len() - 1;
-        let is_full =
-            measure_text_width(&lines[last]) + measure_text_width(word.trim_end()) > width;
-        if is_full && !lines[last].is_empty() {
-            lines.push(word.to_owned());
-        } else {
-            lines[last] += word;
-        }
-    }
-    lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("<br/>")
-}
-
-/// What may stand apart: words with their space, and what a mark of Chinese ends.
-fn broken(text: &str) -> Vec<&str> {
-    text.split_inclusive([' ', '，', '：', '；', '、']).collect()
+    let pieces = text.split_inclusive([' ', '，', '：', '；', '、']).collect();
+    in_lines(pieces, width).join("<br/>")
 }
 
 /// As Mermaid reads it: `;` ends a statement, `#` begins the code of a character.

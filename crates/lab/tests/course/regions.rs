@@ -23,10 +23,7 @@ pub fn region(page: &Page, block: &Block) -> Vec<String> {
 
 /// The other language, the index, the neighbours.
 fn nav(page: &Page) -> String {
-    let other = match page.language {
-        Language::English => Language::Chinese,
-        Language::Chinese => Language::English,
-    };
+    let other = word(page, Language::Chinese, Language::English);
     let name = page.stem.rsplit('/').next().unwrap_or_default();
     let mut links = vec![format!("[{}]({name}{})", word(page, "中文", "English"), suffix(other))];
     if page.stem != "docs/ladder" {

@@ -7,7 +7,7 @@ use seckill_lab::absent;
 use super::page::{Page, suffix};
 
 /// In either language.
-pub const fn word(page: &Page, english: &'static str, chinese: &'static str) -> &'static str {
+pub fn word<T>(page: &Page, english: T, chinese: T) -> T {
     match page.language {
         Language::English => english,
         Language::Chinese => chinese,
@@ -36,10 +36,11 @@ fn table(heads: &[&str], rows: impl Iterator<Item = String>) -> Vec<String> {
 
 /// The rungs, by the parts of the ladder.
 pub fn rungs(page: &Page) -> Vec<String> {
-    let heads = match page.language {
-        Language::English => ["rung", "what it does", "stage of the course"],
-        Language::Chinese => ["级", "做法", "课程里的哪一步"],
-    };
+    let heads = word(
+        page,
+        ["rung", "what it does", "stage of the course"],
+        ["级", "做法", "课程里的哪一步"],
+    );
     let mut lines = Vec::new();
     for part in ladder::parts() {
         if !lines.is_empty() {
@@ -75,10 +76,8 @@ fn next(rung: &Rung) -> String {
 
 /// What each rung claims.
 pub fn claims(page: &Page) -> Vec<String> {
-    let heads = match page.language {
-        Language::English => ["rung", "keeps", "breaks in", "next"],
-        Language::Chinese => ["级", "守住", "在哪里打破", "接下来"],
-    };
+    let heads =
+        word(page, ["rung", "keeps", "breaks in", "next"], ["级", "守住", "在哪里打破", "接下来"]);
     let rows = RUNGS.iter().map(|rung| {
         let keeps = words(rung.claims.iter().map(|claim| claim.as_str()));
         let breaks = words(rung.breaks.iter().map(|scenario| scenario.as_str()));
@@ -89,10 +88,7 @@ pub fn claims(page: &Page) -> Vec<String> {
 
 /// The promises.
 pub fn promises(page: &Page) -> Vec<String> {
-    let heads = match page.language {
-        Language::English => ["name", "promise"],
-        Language::Chinese => ["名称", "承诺"],
-    };
+    let heads = word(page, ["name", "promise"], ["名称", "承诺"]);
     let rows = Invariant::ALL.iter().map(|invariant| {
         row(&[&entry(page, invariant.as_str()), invariant.sentence(page.language)])
     });

@@ -81,6 +81,7 @@ fn faults(books: &Books, heard: &[Heard], expected: &Expectations) -> Vec<(Fault
 
 #[test]
 fn a_sale_that_kept_its_promises_holds() {
+    let failed: &[Heard] = &[(9, &[ORDERED]), (1, &[ORDER_IN_PROGRESS, UNAVAILABLE])];
     let of_others = Books { orders_of_crowd: 4, ..books(10, 10, 0) };
     for (case, books, heard, expected) in [
         ("all sold once", books(10, 10, 0), SOLD_TEN, ALONE),
@@ -88,6 +89,7 @@ fn a_sale_that_kept_its_promises_holds() {
         ("double clicks", books(9, 9, 1), &[(9, &[ORDERED, ALREADY_BOUGHT])], ALONE),
         ("others bought", of_others, &[(4, &[ORDERED]), (9, &[SOLD_OUT])], BESIDE),
         ("it ended", books(9, 9, 1), &[(9, &[ORDERED]), (5, &[SALE_ENDED])], BESIDE),
+        ("an attempt failed", books(9, 9, 1), failed, BESIDE),
         ("written later", books(10, 10, 0), &[(10, &[ACCEPTED]), (9, &[SOLD_OUT])], LATER),
     ] {
         assert_eq!(faults(&books, heard, &expected), [], "{case}");
@@ -100,6 +102,11 @@ fn every_broken_promise_is_found() {
     let twice: &[Heard] = &[(8, &[ORDERED]), (1, &[ORDERED, ORDERED])];
     let odd: &[Heard] = &[(10, &[ORDERED]), (3, &["no_answer"]), (2, &["http_500"])];
     let accepted: &[Heard] = &[(10, &[ACCEPTED]), (10, &[SOLD_OUT])];
+    let one_left = || books(9, 9, 1);
+    let bought = |codes| -> [Heard; 2] { [(9, &[ORDERED]), (1, codes)] };
+    let five: &[Heard] = &[(5, &[ORDERED]), (3, &[SOLD_OUT])];
+    let one_unknown: &[Heard] = &[(7, &[ORDERED]), (1, &[UNAVAILABLE]), (9, &[SOLD_OUT])];
+    let not_sent: &[Heard] = &[(9, &[ORDERED]), (1, &[NOT_SENT]), (9, &[SOLD_OUT])];
     let gone = Books { lost: 1, ..books(10, 10, 0) };
     let objection = Books { objections: vec!["orphans: 1".to_owned()], ..books(10, 10, 0) };
     for (case, books, heard, expected, found) in [
@@ -117,6 +124,20 @@ fn every_broken_promise_is_found() {
         ("accepted by no design", books(10, 10, 0), accepted, ALONE, &[(Unexpected, 10)]),
         ("never written", books(9, 9, 0), accepted, LATER, &[(Undersold, 1), (Lost, 1)]),
         ("another one was written", gone, SOLD_TEN, LATER, &[(Lost, 1)]),
+        // A 503 to another attempt does not make "sold out" true.
+        ("sold out", one_left(), &bought(&[SOLD_OUT, UNAVAILABLE]), BESIDE, &[(Undersold, 1)]),
+        // The attempt in progress came to nothing.
+        ("for ever", one_left(), &bought(&[ORDER_IN_PROGRESS]), ALONE, &[(Undersold, 1)]),
+        // One fault, and not two: nobody was told "sold out".
+        ("no answer", one_left(), &bought(&["no_answer"]), ALONE, &[(Unexpected, 1)]),
+        ("bought, and has none", one_left(), &bought(&[ALREADY_BOUGHT]), ALONE, &[(Undersold, 1)]),
+        // They are different vouchers: one vanished, three were refused.
+        ("vanished and left", books(5, 5, 4), five, ALONE, &[(Undersold, 4)]),
+        // An answer that never came explains one order, and what was not sent none.
+        ("one unknown", books(10, 10, 0), one_unknown, BESIDE, &[(Untold, 2)]),
+        ("not sent", books(10, 10, 0), not_sent, ALONE, &[(Untold, 1), (Unexpected, 1)]),
+        // More was sold than there was, so nothing is unsold.
+        ("lost updates", books(12, 12, 6), twelve, ALONE, &[(Oversold, 2), (Misbooked, 1)]),
     ] {
         assert_eq!(faults(&books, heard, &expected), found, "{case}");
     }
@@ -141,41 +162,6 @@ fn every_excuse_is_honoured_and_no_other() {
     }
     let said = judge(&books(10, 10, 0), &told(half), &EXCUSES_ALL).sentences();
     assert_eq!(said, ["10 attempts without a proper answer: 10 unavailable"], "said all the same");
-}
-
-/// There were three judges, and in these cases they did not agree.
-#[test]
-fn what_three_judges_saw_differently_is_one_thing() {
-    let bought = |codes| -> [Heard; 2] { [(9, &[ORDERED]), (1, codes)] };
-    for (case, heard, expected, found) in [
-        // A 503 to another attempt does not make "sold out" true. The crowd of `play` held it did.
-        ("sold out", bought(&[SOLD_OUT, UNAVAILABLE]), BESIDE, &[(Undersold, 1)][..]),
-        // The attempt in progress came to nothing. The rush took that for an answer.
-        ("in progress for ever", bought(&[ORDER_IN_PROGRESS]), ALONE, &[(Undersold, 1)]),
-        ("it failed", bought(&[ORDER_IN_PROGRESS, UNAVAILABLE]), BESIDE, &[]),
-        // One fault, and not two: nobody said "sold out". The demo counted all without an order.
-        ("no answer", bought(&["no_answer"]), ALONE, &[(Unexpected, 1)]),
-        // A buyer was told of an order, and has none. Of the three the demo found it.
-        ("bought, and has none", bought(&[ALREADY_BOUGHT]), ALONE, &[(Undersold, 1)]),
-    ] {
-        assert_eq!(faults(&books(9, 9, 1), &heard, &expected), found, "{case}");
-    }
-    let five: &[Heard] = &[(5, &[ORDERED]), (3, &[SOLD_OUT])];
-    let one_unknown: &[Heard] = &[(7, &[ORDERED]), (1, &[UNAVAILABLE]), (9, &[SOLD_OUT])];
-    let not_sent: &[Heard] = &[(9, &[ORDERED]), (1, &[NOT_SENT]), (9, &[SOLD_OUT])];
-    let twelve: &[Heard] = &[(12, &[ORDERED]), (3, &[SOLD_OUT])];
-    for (case, books, heard, expected, found) in [
-        // They are different vouchers: one vanished, three were refused. The demo counted the more.
-        ("vanished and left", books(5, 5, 4), five, ALONE, &[(Undersold, 4)][..]),
-        // An answer that never came explains one order. Demo and crowd let it explain them all.
-        ("one unknown", books(10, 10, 0), one_unknown, BESIDE, &[(Untold, 2)]),
-        // What was not sent explains none. The rush let it explain one.
-        ("not sent", books(10, 10, 0), not_sent, ALONE, &[(Untold, 1), (Unexpected, 1)]),
-        // More was sold than there was, so nothing is unsold. The rush believed the column.
-        ("lost updates", books(12, 12, 6), twelve, ALONE, &[(Oversold, 2), (Misbooked, 1)]),
-    ] {
-        assert_eq!(faults(&books, heard, &expected), found, "{case}");
-    }
 }
 
 #[test]
