@@ -75,10 +75,14 @@ mod tests {
             Language::preferred(&headers)
         };
         assert_eq!(Language::preferred(&HeaderMap::new()), Language::English);
-        for chinese in ["zh", "zh-CN,zh;q=0.9,en;q=0.8", "fr, zh-TW;q=0.5", "en;q=0.1,ZH"] {
+        for chinese in
+            ["zh", "zh-Hans-CN", "zh-CN,zh;q=0.9,en;q=0.8", "fr, zh-TW;q=0.5", "en;q=0.1,ZH"]
+        {
             assert_eq!(language(chinese), Language::Chinese, "{chinese}");
         }
-        for english in ["en", "fr", "*", "en-GB,zh;q=0.9", "zh;q=0", "zh;q=x", ";;,,"] {
+        for english in
+            ["en", "fr", "*", "zhuang", "en, zh", "en-GB,zh;q=0.9", "zh;q=0", "zh;q=x", ";;,,"]
+        {
             assert_eq!(language(english), Language::English, "{english}");
         }
     }

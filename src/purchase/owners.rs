@@ -96,8 +96,12 @@ impl OwnersMemory {
     }
 
     /// Counts a question about a voucher with at most `max_orders` owners. Returns true when the questions so
-    /// far cost the database more than one load of all owners; the count then begins again at zero.
+    /// far cost the database more than one load of all owners; the count then begins again at zero. Owners of a
+    /// larger sale are not loaded.
     fn is_load_due(&self, voucher: VoucherId, max_orders: u64) -> bool {
+        if max_orders > MAX_OWNERS_OF_SALE {
+            return false;
+        }
         let Ok(asked) = self.questions.get_or_insert_with(&voucher, || Ok::<_, ()>(Arc::default()))
         else {
             unreachable!("it is made without an error")
@@ -156,7 +160,7 @@ impl OrderOwners {
         if let Some(owners) = self.memory.owners_of(voucher) {
             return Ok(owners.order_of(user));
         }
-        if max_orders <= MAX_OWNERS_OF_SALE && self.memory.is_load_due(voucher.id, max_orders) {
+        if self.memory.is_load_due(voucher.id, max_orders) {
             self.begin_load(voucher.id);
         }
         self.find_in_database(user, voucher.id).await
@@ -267,5 +271,7 @@ mod tests {
                 assert_eq!((1..=questions).find(due), Some(questions), "{max_orders}");
             }
         }
+        let is_due = |_| memory.is_load_due(id(4), MAX_OWNERS_OF_SALE + 1);
+        assert!(!(1..=20_000).any(is_due));
     }
 }

@@ -193,3 +193,70 @@ impl VoucherChange {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_has_only_what_people_see() {
+        let title = |text: &str| {
+            VoucherChange { title: Some(text.to_owned()), ..VoucherChange::default() }.check()
+        };
+        // At the bounds of what nobody sees.
+        for unseen in [
+            '\0', '\u{1f}', '\n', '\u{7f}', '\u{9f}', '\u{200b}', '\u{200f}', '\u{202a}',
+            '\u{202e}', '\u{2060}', '\u{206f}', '\u{feff}',
+        ] {
+            let answer = title(&format!("a{unseen}b"));
+            let is_told = |why: &String| why.contains("zero-width or direction-changing");
+            assert!(answer.as_ref().is_err_and(is_told), "{unseen:?}: {answer:?}");
+        }
+        for seen in
+            ['\u{200a}', '\u{2010}', '\u{202f}', '\u{205f}', '\u{2070}', '\u{fefe}', '\u{fe0f}']
+        {
+            assert_eq!(title(&format!("a{seen}b")), Ok(()), "{seen:?}");
+        }
+        for (text, is_right) in [("", false), (" \t\n", false), ("x", true)] {
+            assert_eq!(title(text).is_ok(), is_right, "{text:?}");
+        }
+        for character in ["x", "优", "🎫"] {
+            assert_eq!(title(&character.repeat(200)), Ok(()));
+            assert!(title(&character.repeat(201)).is_err());
+        }
+    }
+
+    #[test]
+    fn texts_and_numbers_have_their_bounds() {
+        let same = VoucherChange::default;
+        let text = |text: &str| Some(text.to_owned());
+        let stock = |stock| Some(StockChange::InitialStock(stock));
+        for (wrong, word) in [
+            (VoucherChange { subtitle: text(&"x".repeat(MAX_SUBTITLE + 1)), ..same() }, "subtitle"),
+            (VoucherChange { subtitle: text("a\tb"), ..same() }, "subtitle"),
+            (VoucherChange { subtitle: text("a\u{200b}b"), ..same() }, "subtitle"),
+            (VoucherChange { terms: text(&"x".repeat(MAX_TERMS + 1)), ..same() }, "terms"),
+            (VoucherChange { terms: text("a\0b"), ..same() }, "terms"),
+            (VoucherChange { terms: text("a\u{7}b"), ..same() }, "terms"),
+            (VoucherChange { terms: text("a\u{b}b"), ..same() }, "terms"),
+            (VoucherChange { price: Some(-1), ..same() }, "price"),
+            (VoucherChange { price: Some(MAX_AMOUNT + 1), ..same() }, "price"),
+            (VoucherChange { value: Some(-1), ..same() }, "value"),
+            (VoucherChange { pay_within_s: Some(0), ..same() }, "pay_within_s"),
+            (VoucherChange { pay_within_s: Some(MAX_PAY_WITHIN_S + 1), ..same() }, "pay_within_s"),
+            (VoucherChange { stock: stock(-1), ..same() }, "stock"),
+        ] {
+            assert!(wrong.check().is_err_and(|why| why.starts_with(word)), "{wrong:?}");
+        }
+        let most = VoucherChange {
+            subtitle: text(&"x".repeat(MAX_SUBTITLE)),
+            terms: text("two\r\n\tlines"),
+            value: Some(0),
+            price: Some(MAX_AMOUNT),
+            pay_within_s: Some(MAX_PAY_WITHIN_S),
+            stock: stock(i32::MAX),
+            ..same()
+        };
+        assert_eq!(most.check(), Ok(()));
+    }
+}

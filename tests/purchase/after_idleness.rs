@@ -1,16 +1,10 @@
 //! The first purchase after a while without any. Meanwhile Redis closed what was idle, or was restarted.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
-
+use super::shops::LOCKING;
 use redis_link::Redis;
-use seckill::purchase::Strategy;
 use testkit::redis_nodes::Node;
 use testkit::shop::world::{World, each_of, user};
 use testkit::wait::eventually;
-
-/// Strategies that lock.
-const LOCKING: [Strategy; 2] = [Strategy::Locked, Strategy::GroupCommit];
 
 /// Sells one voucher, has Redis close the connections by `close`, and sells another one.
 async fn sells_on(world: World, node: &mut Node, close: impl AsyncFnOnce(&mut Node)) {

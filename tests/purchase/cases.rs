@@ -1,17 +1,17 @@
 //! One table of purchases, which every door must keep: the database's function, batches of orders, the service with
 //! each strategy on one node, on two and on mixed ones, and HTTP by both of its ways.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use std::collections::HashMap;
 
 use chrono::TimeDelta;
 use futures_util::future::join_all;
 use seckill::model::{Clock, OrderId, VoucherId};
 use seckill::purchase::Strategy::{GroupCommit, GroupCommitUnlocked, Locked};
+use seckill::purchase::audit;
 use seckill::store::orders;
 
 use crate::purchase::doors::{Door, Kind};
+use crate::purchase::shops::{change_sale, no_lock};
 use testkit::shop::world::{World, midnight, user};
 use testkit::wait::eventually;
 
@@ -174,12 +174,11 @@ async fn every_case(kind: Kind) {
             take(&mut door, step).await;
         }
         let pool = door.world().database.pool();
-        let audit =
-            seckill::purchase::audit::run(pool, Some(door.voucher)).await.unwrap().remove(0);
+        let audit = audit::run(pool, Some(door.voucher)).await.unwrap().remove(0);
         let books = (audit.holds, audit.orders, audit.stock);
         assert_eq!(books, (true, *orders, *stock), "{audit:?}");
         door.restart().await;
-        assert!(!door.world().any_lock(101).await, "a lock outlives its node");
+        assert!(no_lock(door.world(), 101).await, "a lock outlives its node");
     }
 }
 
@@ -191,7 +190,7 @@ async fn take(door: &mut Door, step: &Step) {
             assert_eq!(voucher.id, door.voucher, "a case has one voucher, the next of its world");
         }
         At(now) => door.world().set_time(time(now)).await,
-        Change(what) => door.world().change_sale(door.voucher, what).await,
+        Change(what) => change_sale(door.world(), door.voucher, what).await,
         Restart => door.restart().await,
         Buy(number, code) => {
             let told = door.buy(number, 0).await;

@@ -1,7 +1,5 @@
 //! The doors at which one can buy, each with the same handle.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};

@@ -1,22 +1,25 @@
 //! The purchase service when buyers leave, ids are taken, and Redis or the database misbehave.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 
 use chrono::{DateTime, Utc};
+use futures_util::future::join_all;
+use futures_util::poll;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use seckill::model::{Clock, ManualClock, Order, OrderId, Outcome, VoucherId};
-use seckill::purchase::{PurchaseError, Purchases};
+use seckill::purchase::PurchaseError;
 use seckill::store::orders;
+use sqlx::Connection;
 use tokio::task::{JoinSet, yield_now};
 
-use crate::purchase::strategies::rush;
-use testkit::shop::world::{World, each_strategy, midnight, user};
+use crate::purchase::placing::orders_in_good_books;
+use crate::purchase::shops::{no_lock, restock, rush};
+use testkit::flood::flood;
+use testkit::shop::world::{World, each_strategy, midnight, run_sql, user};
 use testkit::wait::{eventually, must};
 
 async fn orders_of(world: &World, number: i64) -> Vec<Order> {
@@ -28,7 +31,6 @@ async fn buyers_who_leave_at_any_moment_leave_an_order_whole_or_none() {
     each_strategy(async |world| {
         let seed: u64 = rand::random();
         println!("seed {seed}");
-        let world = Arc::new(world);
         world.users(200).await;
         let voucher = world.voucher(60).await;
         let shop = world.shop().await;
@@ -40,108 +42,97 @@ async fn buyers_who_leave_at_any_moment_leave_an_order_whole_or_none() {
                 for _ in 0..3 {
                     let mut attempt = Box::pin(shop.buy(user(number.cast_signed()), voucher.id));
                     for _ in 0..random.random_range(0..8) {
-                        if let Poll::Ready(answer) = futures_util::poll!(&mut attempt) {
-                            return answer
-                                .is_ok_and(|outcome| matches!(outcome, Outcome::Ordered(_)));
+                        if poll!(&mut attempt).is_ready() {
+                            return;
                         }
                         yield_now().await;
                     }
                 }
-                false
             });
         }
         tasks.join_all().await;
-        eventually("every lock is free", async || !world.any_lock(200).await).await;
+        eventually("every lock is free", async || no_lock(&world, 200).await).await;
         shop.shutdown().await;
         let audit = world.audit().await;
         assert!(audit.holds, "{audit:?}");
         // What was begun was ended: the same again changes nothing.
         assert_eq!(world.audit().await, audit);
-        assert!(!world.any_lock(200).await);
+        assert!(no_lock(&world, 200).await);
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn after_a_shutdown_nothing_is_under_way() {
+async fn a_shutdown_waits_for_what_was_begun_also_where_the_buyer_has_left() {
     each_strategy(async |world| {
         world.users(100).await;
-        let voucher = world.voucher(100).await;
+        let voucher = world.voucher(100).await.id;
         let shop = world.shop().await;
-        shop.sale(voucher.id).await.unwrap();
-        for number in 1..=100 {
-            // Begun, and left at once.
-            assert!(futures_util::poll!(Box::pin(shop.buy(user(number), voucher.id))).is_pending());
+        shop.sale(voucher).await.unwrap();
+        world.wait_long_for_rows().await;
+        let row = world.hold_the_row().await;
+        let each = (1..=50).map(async |number| shop.buy(user(number), voucher).await);
+        let mut buying = pin!(join_all(each));
+        // Each is under way now, in a task of its own.
+        assert!(poll!(&mut buying).is_pending());
+        for number in 51..=100 {
+            assert!(poll!(Box::pin(shop.buy(user(number), voucher))).is_pending());
         }
-        must("the shutdown ends", shop.shutdown()).await;
-        assert!(!world.any_lock(100).await);
-        let audit = world.audit().await;
-        assert!(audit.holds && audit.orders == 100, "what was begun is bought: {audit:?}");
-    })
-    .await;
-}
-
-/// Writes orders of `voucher`, of users 11 and up, with the `count` numbers that come next.
-async fn take_ids(world: &World, voucher: VoucherId, count: i64) -> Vec<OrderId> {
-    let second = midnight().timestamp() - OrderId::EPOCH_SECONDS;
-    let mut taken = Vec::new();
-    for sequence in 1..=count {
-        let id = OrderId::from_parts(second, sequence).unwrap();
-        sqlx::query("insert into orders (id, user_id, voucher_id) values ($1, $2, $3)")
-            .bind(id.get())
-            .bind(10 + sequence)
-            .bind(voucher.get())
-            .execute(world.database.pool())
-            .await
-            .unwrap();
-        taken.push(id);
-    }
-    sqlx::query("update seckill_vouchers set stock = stock - $1::bigint")
-        .bind(count)
-        .execute(world.database.pool())
-        .await
-        .unwrap();
-    taken
-}
-
-async fn stock(world: &World, voucher: VoucherId) -> i64 {
-    let audits = seckill::purchase::audit::run(world.database.pool(), Some(voucher)).await.unwrap();
-    assert!(audits[0].holds, "{audits:?}");
-    audits[0].stock
-}
-
-#[tokio::test]
-async fn an_order_id_that_is_taken_is_replaced() {
-    each_strategy(async |world| {
-        world.users(20).await;
-        let voucher = world.voucher(9).await;
-        let shop = world.shop().await;
-        let taken = take_ids(&world, voucher.id, 2).await;
-        let Outcome::Ordered(order) = shop.buy(user(1), voucher.id).await.unwrap() else {
-            panic!()
+        world.until_one_waits().await;
+        let shutdown = async {
+            must("the shutdown ends", shop.shutdown()).await;
+            orders_in_good_books(&world).await
         };
-        assert!(order.id > taken[1]);
-        assert_eq!(orders_of(&world, 1).await, [order]);
-        assert_eq!(stock(&world, voucher.id).await, 6);
+        let free = async { row.close().await.unwrap() };
+        let (told, orders, ()) = tokio::join!(buying, shutdown, free);
+        assert!(told.iter().all(|answer| matches!(answer, Ok(Outcome::Ordered(_)))), "{told:?}");
+        assert_eq!(orders, 100);
+        assert!(no_lock(&world, 100).await);
     })
     .await;
 }
 
+/// Writes orders of `voucher`, of users 11 and up, with the `count` numbers that come next. Returns the last of them.
+async fn take_ids(world: &World, voucher: VoucherId, count: i64) -> OrderId {
+    let second = midnight().timestamp() - OrderId::EPOCH_SECONDS;
+    let ids = (1..=count).map(|sequence| OrderId::from_parts(second, sequence).unwrap());
+    let ids: Vec<i64> = ids.map(OrderId::get).collect();
+    let take = format!(
+        "insert into orders (id, user_id, voucher_id)
+         select id, 10 + number, {voucher} from unnest(array{ids:?}) with ordinality it (id, number);
+         update seckill_vouchers set stock = stock - {count}"
+    );
+    run_sql(&world.database_url, &take).await;
+    OrderId::from_parts(second, count).unwrap()
+}
+
 #[tokio::test]
-async fn too_many_taken_ids_in_a_row_are_an_error_that_costs_nothing() {
-    each_strategy(async |world| {
-        world.users(20).await;
-        let voucher = world.voucher(9).await;
-        let shop = world.shop().await;
-        take_ids(&world, voucher.id, 4).await;
-        let failed = shop.buy(user(1), voucher.id).await;
-        assert!(failed.as_ref().is_err_and(PurchaseError::retry_may_help), "{failed:?}");
-        assert!(!failed.is_err_and(|error| error.outcome_unknown()));
-        assert_eq!(stock(&world, voucher.id).await, 5);
-        assert!(!world.any_lock(2).await);
-        assert_eq!(shop.buy(user(1), voucher.id).await.unwrap().code(), "ordered");
-    })
-    .await;
+async fn an_order_id_that_is_taken_is_replaced_and_too_many_are_an_error_that_costs_nothing() {
+    for (taken, is_replaced) in [(2, true), (4, false)] {
+        each_strategy(async |world| {
+            world.users(20).await;
+            let voucher = world.voucher(9).await.id;
+            let shop = world.shop().await;
+            let last = take_ids(&world, voucher, taken).await;
+            match shop.buy(user(1), voucher).await {
+                Ok(Outcome::Ordered(order)) if is_replaced => {
+                    assert!(order.id > last);
+                    assert_eq!(orders_of(&world, 1).await, [order]);
+                }
+                Err(error) if !is_replaced => {
+                    assert!(error.retry_may_help() && !error.outcome_unknown(), "{error:?}");
+                }
+                other => panic!("{other:?}"),
+            }
+            let audit = world.audit().await;
+            let left = 9 - taken - i64::from(is_replaced);
+            assert!(audit.holds && audit.stock == left, "{audit:?}");
+            assert!(no_lock(&world, 2).await);
+            let code = if is_replaced { "already_bought" } else { "ordered" };
+            assert_eq!(shop.buy(user(1), voucher).await.unwrap().code(), code);
+        })
+        .await;
+    }
 }
 
 /// The lock is no more than a courtesy: without it, and with a counter that starts anew
@@ -149,22 +140,15 @@ async fn too_many_taken_ids_in_a_row_are_an_error_that_costs_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_redis_that_forgets_everything_in_the_rush_oversells_nothing() {
     each_strategy(async |world| {
-        let world = Arc::new(world);
         world.users(20).await;
         let voucher = world.voucher(15).await;
         let shops = [world.shop().await, world.shop().await];
-        let done = Arc::new(AtomicBool::new(false));
-        let (forgetful, stop) = (Arc::clone(&world), Arc::clone(&done));
-        let forgetting = tokio::spawn(async move {
-            while !stop.load(Ordering::SeqCst) {
-                let mut command = redis::cmd("DEL");
-                command.arg(forgetful.keys.order_counter(forgetful.clock.now().date_naive()));
-                for number in 1..=20 {
-                    command.arg(forgetful.keys.order_lock(user(number)));
-                }
-                forgetful.redis.query::<()>(&command).await.unwrap();
-            }
-        });
+        let forget = async |_| {
+            let mut command = redis::cmd("DEL");
+            command.arg(world.keys.order_counter(world.clock.now().date_naive()));
+            command.arg((1..=20).map(|it| world.keys.order_lock(user(it))).collect::<Vec<_>>());
+            world.redis.query::<()>(&command).await.unwrap();
+        };
         let mut tasks = JoinSet::new();
         for attempt in 0..10 {
             for number in 1..=20 {
@@ -185,20 +169,16 @@ async fn a_redis_that_forgets_everything_in_the_rush_oversells_nothing() {
                 });
             }
         }
-        let told = must("everybody has an answer", tasks.join_all()).await;
+        let told = flood(1, forget, must("everybody has an answer", tasks.join_all())).await;
         // Two nodes that drew one number for one user, in one second, told the user of one order.
         let told: HashSet<OrderId> = told.into_iter().flatten().collect();
         let told = told.len() as i64;
-        done.store(true, Ordering::SeqCst);
-        forgetting.await.unwrap();
-        let audit = world.audit().await;
-        assert!(audit.holds && audit.orders == told, "{told} were told, {audit:?}");
+        assert_eq!(orders_in_good_books(&world).await, told);
         // Once Redis remembers again the rest is sold.
         for number in 1..=20 {
             shops[0].buy(user(number), voucher.id).await.unwrap();
         }
-        let audit = world.audit().await;
-        assert!(audit.holds && audit.orders == 15, "{audit:?}");
+        assert_eq!(orders_in_good_books(&world).await, 15);
     })
     .await;
 }
@@ -212,7 +192,7 @@ async fn stock_that_comes_in_the_rush_is_sold_and_no_more_than_that() {
         let shops = [Arc::clone(&shop)];
         let restocking = async {
             for _ in 0..10 {
-                world.restock(voucher.id, 3).await;
+                restock(&world, voucher.id, 3).await;
             }
         };
         let (_, ()) = tokio::join!(rush(&shops, voucher.id, 60, 3), restocking);
@@ -221,8 +201,7 @@ async fn stock_that_comes_in_the_rush_is_sold_and_no_more_than_that() {
             world.audit().await.stock == 0
         })
         .await;
-        let audit = world.audit().await;
-        assert!(audit.holds && audit.orders == 35, "{audit:?}");
+        assert_eq!(orders_in_good_books(&world).await, 35);
     })
     .await;
 }
@@ -243,20 +222,13 @@ impl Clock for BrokenClock {
     }
 }
 
-#[easy_ext::ext(PurchaseFaultsWorld)]
-impl World {
-    async fn shop_with_broken_clock(&self) -> (Arc<Purchases>, Arc<BrokenClock>) {
-        let clock = Arc::new(BrokenClock { clock: self.clock.clone(), armed: false.into() });
-        (self.purchases_by(clock.clone(), self.options()).await, clock)
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_buyer_whose_purchase_meets_a_panic_is_told_and_nothing_stays_behind() {
     each_strategy(async |world| {
         world.users(20).await;
         let voucher = world.voucher(20).await.id;
-        let (shop, clock) = world.shop_with_broken_clock().await;
+        let clock = Arc::new(BrokenClock { clock: world.clock.clone(), armed: false.into() });
+        let shop = world.purchases_by(clock.clone(), world.options()).await;
         assert_eq!(shop.buy(user(20), voucher).await.unwrap().code(), "ordered");
         for number in 1..=5 {
             clock.armed.store(true, Ordering::SeqCst);
@@ -276,9 +248,8 @@ async fn a_buyer_whose_purchase_meets_a_panic_is_told_and_nothing_stays_behind()
             .await;
         }
         must("the shutdown ends", shop.shutdown()).await;
-        assert!(!world.any_lock(20).await);
-        let audit = world.audit().await;
-        assert!(audit.holds && audit.orders == 11, "{audit:?}");
+        assert!(no_lock(&world, 20).await);
+        assert_eq!(orders_in_good_books(&world).await, 11);
     })
     .await;
 }

@@ -1,80 +1,18 @@
-//! The owner of an order hears of it before any refusal: on every node, after a restart, and also where
+//! The owner of an order is told of it before any refusal: on every node, after a restart, and also where
 //! the first answer was lost.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use faults::Fault;
 use futures_util::future::join_all;
-use seckill::model::{OrderId, Outcome, Refusal, UserId, VoucherId};
-use seckill::purchase::owners::MAX_OWNERS_OF_SALE;
-use seckill::purchase::{Purchases, Strategy};
+use seckill::model::{Outcome, Refusal, VoucherId};
+use seckill::purchase::Purchases;
 use seckill::store::FRESH_FOR;
-use sqlx::{Connection, PgConnection};
+use sqlx::Connection;
 
-use crate::purchase::strategies::rush;
+use crate::purchase::shops::{LOCKING, change_sale, linked_shop, restock};
 use testkit::shop::world::{World, each_of, each_strategy, user};
 use testkit::wait::eventually;
-
-/// Asks again for each owner: all at once, as they would.
-async fn all_hear_of_their_orders(
-    shop: &Arc<Purchases>,
-    voucher: VoucherId,
-    orders: &HashMap<UserId, OrderId>,
-) {
-    let answers = orders.iter().map(async |(user, order_id)| {
-        let answer = shop.buy(*user, voucher).await.unwrap();
-        assert_eq!(answer, Outcome::Refused(Refusal::AlreadyBought { order_id: *order_id }));
-    });
-    join_all(answers).await;
-}
-
-async fn sell(world: &World, voucher: VoucherId, count: i64) -> HashMap<UserId, OrderId> {
-    let (_, orders) = rush(&[world.shop().await], voucher, count, 1).await;
-    assert_eq!(orders.len() as i64, count);
-    orders.iter().map(|order| (order.user_id, order.id)).collect()
-}
-
-/// At the bound, and one beyond it: up to the bound memory has all owners, and beyond it the database is asked
-/// for each buyer. The answers are the same.
-#[tokio::test(flavor = "multi_thread")]
-async fn owners_of_a_very_large_sale_hear_of_their_orders() {
-    let world = World::new().await;
-    world.users(12).await;
-    let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
-    let bound = i32::try_from(MAX_OWNERS_OF_SALE).unwrap();
-    for (stock, in_memory) in [(bound, true), (bound + 1, false)] {
-        let voucher = world.voucher(stock).await.id;
-        let orders = sell(&world, voucher, 10).await;
-        // A sale is as large as its stock was, however few of its orders there are.
-        let sold_out = sqlx::query("update seckill_vouchers set stock = 0 where voucher_id = $1");
-        sold_out.bind(voucher.get()).execute(&mut connection).await.unwrap();
-        let node = world.shop().await;
-        let sale = node.sale(voucher).await.unwrap().unwrap();
-        let ask = async || {
-            let asked = join_all((0..500).map(|_| node.buy(user(11), voucher))).await;
-            assert!(asked.into_iter().all(|it| it.unwrap() == Outcome::Refused(Refusal::SoldOut)));
-        };
-        // So many questions cost more than a load.
-        for _ in 0..MAX_OWNERS_OF_SALE / 16 / 500 + 1 {
-            ask().await;
-        }
-        if in_memory {
-            // On a busy machine a load may take longer than it may: the next one is due after as many questions.
-            let loaded = async || {
-                ask().await;
-                node.knows_owners_of(&sale.voucher)
-            };
-            eventually("the owners are in memory", loaded).await;
-        }
-        assert_eq!(node.knows_owners_of(&sale.voucher), in_memory, "{stock}");
-        all_hear_of_their_orders(&node, voucher, &orders).await;
-        let late = node.buy(user(12), voucher).await.unwrap();
-        assert_eq!(late, Outcome::Refused(Refusal::SoldOut));
-    }
-}
 
 /// Stock that comes back is sold, and its new owners are known.
 #[tokio::test(flavor = "multi_thread")]
@@ -85,7 +23,7 @@ async fn owners_are_loaded_anew_after_stock_came_back() {
     let (node, other) = (world.shop().await, world.shop().await);
     assert_eq!(node.buy(user(1), voucher).await.unwrap().code(), "ordered");
     other_knows_the_owners(&other, voucher).await;
-    world.restock(voucher, 1).await;
+    restock(&world, voucher, 1).await;
     eventually("the node sells again", async || {
         node.buy(user(2), voucher).await.unwrap().code() == "ordered"
     })
@@ -100,6 +38,23 @@ async fn owners_are_loaded_anew_after_stock_came_back() {
     }
 }
 
+/// A sale is as large as its stock was, however few of its orders there are.
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_of_a_large_sale_are_not_loaded_for_a_few_questions() {
+    let world = World::new().await;
+    world.users(3).await;
+    let voucher = world.voucher(100_000).await.id;
+    assert_eq!(world.shop().await.buy(user(1), voucher).await.unwrap().code(), "ordered");
+    change_sale(&world, voucher, "stock = 0").await;
+    let node = world.shop().await;
+    for _ in 0..100 {
+        assert_eq!(node.buy(user(3), voucher).await.unwrap().code(), "sold_out");
+    }
+    assert_eq!(node.buy(user(1), voucher).await.unwrap().code(), "already_bought");
+    let sale = node.sale(voucher).await.unwrap().unwrap();
+    assert!(!node.knows_owners_of(&sale.voucher));
+}
+
 /// A stranger asks until so many have asked that the owners are loaded.
 async fn other_knows_the_owners(other: &Arc<Purchases>, voucher: VoucherId) {
     eventually("the owners are in memory", async || {
@@ -110,14 +65,14 @@ async fn other_knows_the_owners(other: &Arc<Purchases>, voucher: VoucherId) {
     .await;
 }
 
-/// The database is cut off before the buyer's node hears of the commit, and the last voucher is sold by
-/// another node. The buyer, told to ask again, hears of the order.
+/// The database is cut off before the buyer's node is told of the commit, and the last voucher is sold by
+/// another node. The buyer, told to ask again, is told of the order.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_outcome_is_settled_though_the_voucher_is_sold_out_meanwhile() {
     each_strategy(async |world| {
         world.users(3).await;
         let voucher = world.voucher(2).await.id;
-        let linked = world.linked_shop().await;
+        let linked = linked_shop(&world).await;
         let node = Arc::clone(&linked.shop);
         world.wait_long_for_rows().await;
         let row = world.hold_the_row().await;
@@ -134,7 +89,7 @@ async fn an_unknown_outcome_is_settled_though_the_voucher_is_sold_out_meanwhile(
         assert_eq!(other.buy(user(2), voucher).await.unwrap().code(), "ordered");
         linked.database.break_by(Fault::None);
         for node in [node, other, world.shop().await] {
-            eventually("the buyer hears of the order", async || {
+            eventually("the buyer is told of the order", async || {
                 // The node whose database was away finds it again within a second.
                 let answer = node.buy(user(1), voucher).await;
                 answer.is_ok_and(|outcome| outcome.code() == "already_bought")
@@ -146,13 +101,13 @@ async fn an_unknown_outcome_is_settled_though_the_voucher_is_sold_out_meanwhile(
     .await;
 }
 
-/// A second click ends before Redis is asked; and whoever has an order hears of it even then.
+/// A second click ends before Redis is asked; and whoever has an order is told of it even then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_one_user_does_not_reach_redis() {
-    each_of([Strategy::Locked, Strategy::GroupCommit], async |world| {
+    each_of(LOCKING, async |world| {
         world.users(2).await;
         let voucher = world.voucher(2).await.id;
-        let linked = world.linked_shop().await;
+        let linked = linked_shop(&world).await;
         world.wait_long_for_rows().await;
         let row = world.hold_the_row().await;
         let node = Arc::clone(&linked.shop);

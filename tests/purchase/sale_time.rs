@@ -1,14 +1,12 @@
 //! Sales begin and end by the database's clock, whatever the clocks of the nodes show.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
 use seckill::model::{ManualClock, Outcome, Refusal};
 use seckill::store::cancelled_sales;
 
-use testkit::shop::world::{World, each_strategy, midnight, user};
+use testkit::shop::world::{World, each_strategy, midnight, run_sql, user};
 
 #[tokio::test]
 async fn a_node_whose_clock_is_an_hour_off_sells_when_the_sale_is_on_and_not_otherwise() {
@@ -32,8 +30,7 @@ async fn a_node_whose_clock_is_an_hour_off_sells_when_the_sale_is_on_and_not_oth
             let late = node.buy(buyer, over).await.unwrap();
             assert_eq!(late, Outcome::Refused(Refusal::SaleEnded));
         }
-        let audits = seckill::purchase::audit::run(world.database.pool(), None).await.unwrap();
-        assert!(audits.iter().all(|audit| audit.holds), "{audits:?}");
+        world.audits_hold().await;
     })
     .await;
 }
@@ -42,23 +39,12 @@ async fn a_node_whose_clock_is_an_hour_off_sells_when_the_sale_is_on_and_not_oth
 async fn an_order_outside_the_sale_is_a_violation_of_the_books() {
     let world = World::new().await;
     world.users(2).await;
-    let end = midnight() + TimeDelta::hours(1);
-    let voucher = world.voucher_between(2, midnight(), end).await.id;
-    for (number, at) in [(1, midnight()), (2, end)] {
-        sqlx::query(
-            "insert into orders (id, user_id, voucher_id, created_at) values ($1, $1, $2, $3)",
-        )
-        .bind(number)
-        .bind(voucher.get())
-        .bind(at)
-        .execute(world.database.pool())
-        .await
-        .unwrap();
-    }
-    sqlx::query("update seckill_vouchers set stock = 0")
-        .execute(world.database.pool())
-        .await
-        .unwrap();
+    world.voucher_between(2, midnight(), midnight() + TimeDelta::hours(1)).await;
+    let placed = "insert into orders (id, user_id, voucher_id, created_at)
+                  select number, number, voucher_id, placed_at
+                  from seckill_vouchers, unnest(array[begin_time, end_time]) with ordinality it (placed_at, number);
+                  update seckill_vouchers set stock = 0";
+    run_sql(&world.database_url, placed).await;
     let audit = world.audit().await;
     let expected = ["sale_window: 1 orders before the sale began or after it ended: 2"];
     let named: Vec<String> = audit.violations.iter().map(ToString::to_string).collect();
@@ -80,11 +66,10 @@ async fn a_cancelled_sale_sells_nothing_whatever_the_clock_says() {
         let refused = Outcome::Refused(Refusal::SaleEnded);
         assert_eq!(node.buy(user(1), voucher).await.unwrap(), refused);
         // An order that nobody ends is named.
-        let place =
-            "insert into orders (id, user_id, voucher_id, created_at) values (1, 1, $1, $2)";
-        let place = sqlx::query(place).bind(voucher.get()).bind(midnight() - hour);
-        place.execute(world.database.pool()).await.unwrap();
-        sqlx::query("update seckill_vouchers set stock = 1").execute(steps).await.unwrap();
+        let place = "insert into orders (id, user_id, voucher_id, created_at)
+                     select 1, 1, voucher_id, '2026-11-10T23:00:00Z' from seckill_vouchers;
+                     update seckill_vouchers set stock = 1";
+        run_sql(&world.database_url, place).await;
         let audit = world.audit().await;
         let named: Vec<&str> = audit.violations.iter().map(|it| it.what.as_str()).collect();
         assert_eq!(named, ["1 orders are open though their sale was cancelled and wound up: 1"]);

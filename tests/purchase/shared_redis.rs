@@ -1,17 +1,14 @@
 //! A Redis that is not the server's alone: with a prefix, and with no more rights than the manual says.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use std::path::Path;
 
 use redis::Value;
 use serde_json::json;
+use testkit::processes;
 use testkit::program::Program;
 use testkit::redis_nodes::{Cluster, Node};
 use testkit::shop::api_client::Api;
 use testkit::shop::world::World;
-
-use crate::cli::serving::Serving;
 
 const PHONE: &str = "13800138000";
 
@@ -25,12 +22,8 @@ fn manuals_user(page: &str) -> Vec<String> {
 }
 
 async fn make_user(node: &Node, rules: &[String], more: &[&str]) {
-    let rules = rules.iter().map(String::as_str);
-    let words: Vec<&str> = ["ACL", "SETUSER", "seckill"]
-        .into_iter()
-        .chain(rules)
-        .chain(more.iter().copied())
-        .collect();
+    let mut words = vec!["ACL", "SETUSER", "seckill"];
+    words.extend(rules.iter().map(String::as_str).chain(more.iter().copied()));
     node.command::<()>(&words).await;
 }
 
@@ -38,7 +31,7 @@ async fn make_user(node: &Node, rules: &[String], more: &[&str]) {
 async fn sells_and_lets_in(program: &Program, world: World, code: impl AsyncFnOnce() -> String) {
     world.users(3).await;
     world.at_present().await;
-    let (voucher, server) = (world.voucher(3).await.id, Serving::start(program).await);
+    let (voucher, server) = (world.voucher(3).await.id, processes::Node::serve(program, &[]).await);
     let api = Api::at(world, server.address);
     api.get("/readyz").await.is(200);
     for user in 1..=3 {
@@ -64,6 +57,14 @@ fn on(world: &World, node: &Node) -> Program {
         .with("SECKILL_SMS", "log")
 }
 
+async fn kept_code(node: &Node, prefix: &str) -> String {
+    node.command(&["HGET", &code_key(prefix), "code"]).await
+}
+
+fn code_key(prefix: &str) -> String {
+    format!("{prefix}login:code:{{{PHONE}}}")
+}
+
 async fn refused(node: &Node) -> Vec<Value> {
     node.command(&["ACL", "LOG"]).await
 }
@@ -77,11 +78,7 @@ async fn a_server_does_all_it_does_with_the_rights_that_the_manual_names() {
     for strategy in ["group-commit", "locked"] {
         let world = World::new().await;
         let program = on(&world, &node).with("SECKILL_STRATEGY", strategy);
-        let code = ["HGET", &format!("login:code:{{{PHONE}}}"), "code"].map(str::to_owned);
-        sells_and_lets_in(&program, world, async || {
-            node.command(&code.each_ref().map(String::as_str)).await
-        })
-        .await;
+        sells_and_lets_in(&program, world, async || kept_code(&node, "").await).await;
         let refused = refused(&node).await;
         assert!(refused.is_empty(), "{refused:?}");
     }
@@ -96,14 +93,10 @@ async fn who_may_not_load_scripts_sends_them_whole_and_who_may_not_do_that_is_to
     make_user(&node, &rules, &["-script|load", "+eval"]).await;
     let world = World::new().await;
     let program = on(&world, &node);
-    let code = ["HGET", &format!("login:code:{{{PHONE}}}"), "code"].map(str::to_owned);
-    sells_and_lets_in(&program, world, async || {
-        node.command(&code.each_ref().map(String::as_str)).await
-    })
-    .await;
+    sells_and_lets_in(&program, world, async || kept_code(&node, "").await).await;
     make_user(&node, &rules, &["-script|load", "-eval"]).await;
     let world = World::new().await;
-    let log = Serving::start(&on(&world, &node)).await.stop().await;
+    let log = processes::Node::serve(&on(&world, &node), &[]).await.stop().await;
     assert!(log.contains("Redis refuses this server") && log.contains("NOPERM"), "{log}");
 }
 
@@ -123,11 +116,8 @@ async fn the_same_on_a_cluster_with_a_prefix() {
         .with("REDIS_URL", &url)
         .with("SECKILL_SMS", "log")
         .with("SECKILL_KEY_PREFIX", "shop1:");
-    let key = format!("shop1:login:code:{{{PHONE}}}");
-    sells_and_lets_in(&program, world, async || {
-        cluster.node_of(&key).await.command(&["HGET", &key, "code"]).await
-    })
-    .await;
+    let node = cluster.node_of(&code_key("shop1:")).await;
+    sells_and_lets_in(&program, world, async || kept_code(node, "shop1:").await).await;
     for node in &cluster.nodes {
         let refused = refused(node).await;
         assert!(refused.is_empty(), "{refused:?}");
@@ -148,7 +138,7 @@ async fn two_installations_share_a_redis() {
             .with("REDIS_URL", &node.url())
             .with("SECKILL_KEY_PREFIX", prefix)
             .with("PATH", "/usr/bin:/bin");
-        let server = Serving::start(&program).await;
+        let server = processes::Node::serve(&program, &[]).await;
         let api = Api::at(world, server.address);
         servers.push((program, server, api, voucher));
     }

@@ -1,89 +1,17 @@
 //! The purchase service: what it remembers, how many it serves at once, and what it leaves behind. What every buyer
 //! is told is in `cases`.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use seckill::model::{Order, Outcome, Refusal, VoucherId};
+use seckill::model::{Outcome, Refusal, VoucherId};
 use seckill::purchase::sales::Sales;
-use seckill::purchase::{PurchaseError, Purchases, PurchasesOptions};
+use seckill::purchase::{PurchaseError, PurchasesOptions};
 use seckill::store::DatabaseClock;
-use tokio::task::JoinSet;
 
-use testkit::shop::world::{World, each_strategy, user};
+use super::shops::{Answer, restock};
+use testkit::shop::world::{World, each_strategy, run_sql, user};
 use testkit::wait::eventually;
-
-#[easy_ext::ext(PurchaseWorld)]
-pub impl World {
-    async fn shop(&self) -> Arc<Purchases> {
-        self.purchases(self.options()).await
-    }
-
-    /// Whether any of users 1 to `users` holds the lock of purchases.
-    async fn any_lock(&self, users: i64) -> bool {
-        let mut command = redis::cmd("EXISTS");
-        for number in 1..=users {
-            command.arg(self.keys.order_lock(user(number)));
-        }
-        self.redis.query::<i64>(&command).await.unwrap() > 0
-    }
-
-    async fn restock(&self, voucher: VoucherId, more: i32) {
-        let more = format!("stock = stock + {more}, initial_stock = initial_stock + {more}");
-        self.change_sale(voucher, &more).await;
-    }
-
-    /// As an administrator would.
-    async fn change_sale(&self, voucher: VoucherId, what: &str) {
-        let change = format!(
-            "update seckill_vouchers set {what}, revision = revision + 1 where voucher_id = {voucher}"
-        );
-        let change = sqlx::query(sqlx::AssertSqlSafe(change));
-        let done = change.execute(self.database.pool()).await.unwrap();
-        assert_eq!(done.rows_affected(), 1);
-    }
-}
-
-type Answer = Result<Outcome, PurchaseError>;
-
-/// Every user's attempts, all at once, spread over the shops. By outcome, and the orders.
-pub async fn rush(
-    shops: &[Arc<Purchases>],
-    voucher: VoucherId,
-    users: i64,
-    attempts: usize,
-) -> (BTreeMap<&'static str, usize>, Vec<Order>) {
-    let mut tasks: JoinSet<Answer> = JoinSet::new();
-    for attempt in 0..attempts {
-        for number in 1..=users {
-            let shop = Arc::clone(&shops[(number as usize + attempt) % shops.len()]);
-            tasks.spawn(async move { shop.buy(user(number), voucher).await });
-        }
-    }
-    let (mut codes, mut orders) = (BTreeMap::new(), Vec::new());
-    for outcome in tasks.join_all().await.into_iter().map(Result::unwrap) {
-        *codes.entry(outcome.code()).or_default() += 1;
-        if let Outcome::Ordered(order) = outcome {
-            orders.push(order);
-        }
-    }
-    (codes, orders)
-}
-
-/// A process that has just started knows no voucher, and its whole crowd waits for one read.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_crowd_at_a_process_that_has_just_started_is_sold_to() {
-    let world = World::new().await;
-    world.users(1_000).await;
-    let voucher = world.voucher(1).await;
-    let shop = world.shop().await;
-    let (codes, sold) = rush(&[Arc::clone(&shop)], voucher.id, 1_000, 1).await;
-    assert_eq!(sold.len(), 1);
-    assert_eq!(codes, BTreeMap::from([("ordered", 1), ("sold_out", 999)]));
-}
 
 /// Requests that miss together are one query; and what is read is read anew within a second.
 #[tokio::test]
@@ -99,16 +27,20 @@ async fn sales_are_read_together_and_read_anew() {
     assert_eq!((of(0).voucher.id, of(1).voucher.stock), (one, 2));
     assert!(Arc::ptr_eq(of(0), of(2)) && Arc::ptr_eq(of(1), of(4)));
     assert!(found[3].is_none());
-    world.restock(one, 5).await;
+    restock(&world, one, 5).await;
     eventually("memory has read it anew", async || {
         sales.find(one).await.unwrap().unwrap().voucher.stock == 6
     })
     .await;
 }
 
+async fn forget_orders(world: &World) {
+    run_sql(&world.database_url, "delete from orders").await;
+}
+
 /// From memory: the database has no order any more, and is not asked. Then it is.
 #[tokio::test]
-async fn a_buyer_hears_of_the_order_from_memory_and_is_forgotten_within_a_second() {
+async fn a_buyer_is_told_of_the_order_from_memory_and_is_forgotten_within_a_second() {
     each_strategy(async |world| {
         world.users(1).await;
         let voucher = world.voucher(100).await;
@@ -118,12 +50,12 @@ async fn a_buyer_hears_of_the_order_from_memory_and_is_forgotten_within_a_second
             let Outcome::Ordered(order) = shop.buy(user(1), voucher.id).await.unwrap() else {
                 return false;
             };
-            sqlx::query("delete from orders").execute(world.database.pool()).await.unwrap();
+            forget_orders(&world).await;
             let again = Outcome::Refused(Refusal::AlreadyBought { order_id: order.id });
             let refused = shop.buy(user(1), voucher.id).await.unwrap() == again;
             // As at the end of an order's life.
             let end = "delete from orders; update seckill_vouchers set revision = revision + 1";
-            sqlx::raw_sql(end).execute(world.database.pool()).await.unwrap();
+            run_sql(&world.database_url, end).await;
             refused
         })
         .await;
@@ -148,10 +80,10 @@ async fn a_buyer_whom_the_database_has_refused_is_refused_by_memory() {
             let Outcome::Ordered(order) = bought else { panic!("{bought:?}") };
             let again = Outcome::Refused(Refusal::AlreadyBought { order_id: order.id });
             let by_the_database = shop.buy(user(1), voucher.id).await.unwrap();
-            sqlx::query("delete from orders").execute(world.database.pool()).await.unwrap();
+            forget_orders(&world).await;
             // A machine that is busy may take longer than the memory lasts: then once more.
             let by_memory = shop.buy(user(1), voucher.id).await.unwrap();
-            sqlx::query("delete from orders").execute(world.database.pool()).await.unwrap();
+            forget_orders(&world).await;
             by_the_database == again && by_memory == again
         })
         .await;
