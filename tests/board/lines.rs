@@ -5,7 +5,6 @@ use seckill::model::Clock;
 use serde_json::json;
 
 use crate::board::sales::{as_admin, board, server};
-use crate::orders::lines::serve;
 use testkit::shop::web_driver::PHONE;
 use testkit::shop::world::World;
 use testkit::wait::eventually;
@@ -18,16 +17,14 @@ async fn a_draw_is_made_watched_and_told_its_number() {
     browser.fill("#title", "Dinner").await;
     browser.fill("#stock", "1").await;
     let now = api.world.clock.now();
-    let local = |time: TimeDelta| (now + time).to_rfc3339();
     let set = async |id: &str, time: TimeDelta| {
         // As a field for a local time has it.
-        let time = local(time);
-        let set = format!(
-            "(time => document.querySelector('{id}').value =
-                new Date(time - new Date(time).getTimezoneOffset() * 60_000).toISOString().slice(0, 19))(
-                Date.parse('{time}'))"
+        let local = format!(
+            "(time => new Date(time - new Date(time).getTimezoneOffset() * 60_000).toISOString())(
+                Date.parse('{}')).slice(0, 19)",
+            (now + time).to_rfc3339()
         );
-        browser.value(&set).await;
+        browser.set(id, browser.value(&local).await.as_str().unwrap()).await;
     };
     set("#begin", TimeDelta::hours(-1)).await;
     set("#end", TimeDelta::hours(10)).await;
@@ -38,7 +35,7 @@ async fn a_draw_is_made_watched_and_told_its_number() {
     browser.click("#sale-form [type=submit]").await;
     browser.until_text("#draw-error", "Entries must close while the sale is on").await;
     set("#draw", TimeDelta::minutes(30)).await;
-    browser.until("document.documentElement.scrollWidth <= innerWidth").await;
+    browser.fits().await;
     browser.click("#sale-form [type=submit]").await;
     browser.until_text("#sale-form-state", "The sale is created").await;
     let made = api.get("/api/vouchers").await.body[0].clone();
@@ -58,8 +55,7 @@ async fn a_draw_is_made_watched_and_told_its_number() {
         let entries = format!("{path}/entries");
         // A busy machine may refuse one for a moment.
         eventually("the entry is taken", async || {
-            let request = api.request("POST", &entries).bearer_auth(api.world.token(user));
-            let answer = api.send(request).await;
+            let answer = api.call_as(user, "POST", &entries).await;
             if answer.status != 201 {
                 answer.problem(503, "unavailable");
             }
@@ -68,17 +64,17 @@ async fn a_draw_is_made_watched_and_told_its_number() {
         .await;
     }
     browser.until_text("#line-state", "Draw: 2 have entered so far.").await;
-    assert_eq!(browser.value("document.querySelector('#number').checkVisibility()").await, false);
+    assert!(!browser.shows("#number").await);
     api.world.set_time(now + TimeDelta::minutes(30)).await;
     browser.until_text("#line-state", "2 entered. It waits for its public number").await;
     browser.fill("#number", "07F").await;
     browser.click("#number-form button").await;
     browser.until_text("#number-error", "1 to 200 digits and letters").await;
     browser.fill("#number", "7f").await;
-    browser.until("document.documentElement.scrollWidth <= innerWidth").await;
+    browser.fits().await;
     browser.click("#number-form button").await;
     browser.until_text("#line-state", "Its public number: 7f").await;
-    serve(&api.world).await;
+    api.world.serve_lines().await;
     browser.until_text("#line-state", "In line: 1. Offered so far: 1.").await;
     browser.close_quietly().await;
     let line = as_admin(&api, "GET", &format!("{path}/line"), &json!(null)).await;

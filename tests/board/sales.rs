@@ -13,6 +13,10 @@ use testkit::wait::eventually;
 
 const ADMIN: i64 = 99;
 
+/// What the page was refused.
+const REFUSALS: &str = "performance.getEntriesByType('resource')
+    .filter(one => one.responseStatus >= 400 && one.responseStatus < 500).map(one => one.name)";
+
 /// A server, 30 users, and a voucher at 80 yuan.
 pub async fn server(world: World) -> (Api, Voucher) {
     world.users(30).await;
@@ -22,8 +26,7 @@ pub async fn server(world: World) -> (Api, Voucher) {
         ..NewVoucher::free("100 for 80", 40, begin, begin + TimeDelta::days(1))
     };
     let voucher = world.new_voucher(&new).await;
-    let address = world.serve().await;
-    (Api::at(world, address), voucher)
+    (Api::of(world).await, voucher)
 }
 
 /// The board with its administrator logged in.
@@ -36,8 +39,7 @@ pub async fn board(api: &Api, language: &str, size: (u32, u32)) -> Browser {
 }
 
 pub async fn as_admin(api: &Api, method: &str, path: &str, body: &Value) -> Answer {
-    let token = api.world.admin_token(ADMIN).await;
-    api.send(api.request(method, path).bearer_auth(token).json(body)).await
+    api.call_with(method, path, &api.world.admin_token(ADMIN).await, body).await
 }
 
 /// Buys as `user`. Returns the order.
@@ -45,19 +47,17 @@ pub async fn order_of(api: &Api, user: i64, voucher: &Voucher) -> String {
     api.buy(user, voucher.id).await.is(201).text_of("order_id").to_owned()
 }
 
-/// Pays the order of `user`. Returns the payment.
+/// Pays the order of `user` in the sandbox. Returns the payment. A busy machine may answer 503 at first.
 pub async fn pay(api: &Api, user: i64, order: &str) -> String {
-    let path = format!("/api/orders/{order}/payments");
-    let request = api.request("POST", &path).bearer_auth(api.world.token(user));
-    let payment = api.send(request).await.is(201).text_of("payment_id").to_owned();
-    let path = format!("/api/sandbox/payments/{payment}");
-    // On a busy machine the first connection may come too late: a 503 asks to be asked again.
-    eventually("the payment is taken", async || {
-        let answer = api.post(&path, &json!({ "action": "pay" })).await;
-        assert!([204, 503].contains(&answer.status), "{answer:?}");
-        answer.status == 204
+    let mut payment = None;
+    eventually("the payment begins", async || {
+        let begun = api.own_step(user, order, "payments").await;
+        payment = (begun.status != 503).then(|| begun.is(201).text_of("payment_id").to_owned());
+        payment.is_some()
     })
     .await;
+    let payment = payment.unwrap();
+    api.pay_in_sandbox(&payment).await;
     payment
 }
 
@@ -107,16 +107,12 @@ async fn a_sale_is_made_once_however_often_its_button_is_pressed_and_if_the_answ
     eventually("there is one more sale", async || count().await == 2).await;
 
     // The server makes it, and the answer is lost on its way.
-    browser
-        .value(
-            "(window.fetch = (real => async (path, options) => {
-                const answer = await real(path, options);
-                if (options?.method !== 'POST' || path !== '/api/vouchers' || window.isLost) return answer;
-                window.isLost = true;
-                throw new TypeError('lost');
-            })(window.fetch), true)",
-        )
-        .await;
+    let lose = "if (options?.method === 'POST' && path === '/api/vouchers' && !window.isLost) {
+        await fetch(path, options);
+        window.isLost = true;
+        throw new TypeError('lost');
+    }";
+    browser.on_fetch(lose).await;
     browser.fill("#title", "Lunch").await;
     browser.click("#sale-form [type=submit]").await;
     browser.until_text("#sale-form-state", "not known whether the sale was created").await;
@@ -152,7 +148,7 @@ async fn the_hour_at_which_a_sale_begins_can_be_seen_on_a_phone() {
     for size in [PHONE, (320, 640), DESKTOP] {
         browser.resize(size).await;
         assert_eq!(browser.value(too_narrow).await, 0, "{size:?}");
-        browser.until("document.documentElement.scrollWidth <= innerWidth").await;
+        browser.fits().await;
     }
     browser.close().await;
 }
@@ -169,8 +165,7 @@ async fn what_an_operator_looks_at_first_is_above_the_fold() {
         .until(&format!("document.querySelector('#plot-orders canvas') && {lowest} <= 900"))
         .await;
     // Nobody needs a console that is full of ordinary answers. A 503 of a busy machine is none.
-    let refusals = "performance.getEntriesByType('resource').filter(one => one.responseStatus >= 400 && one.responseStatus < 500).map(one => one.name)";
-    assert_eq!(browser.value(refusals).await, json!([]));
+    assert_eq!(browser.value(REFUSALS).await, json!([]));
     browser.close().await;
 }
 
@@ -181,8 +176,7 @@ async fn somebody_who_is_no_administrator_is_told_so_without_a_line_on_the_conso
     let token = api.world.token(1);
     browser.open(&format!("http://{}/board#token={token}", api.address)).await;
     browser.until_text("#login-state", "not an administrator").await;
-    let refusals = "performance.getEntriesByType('resource').filter(one => one.responseStatus >= 400 && one.responseStatus < 500).map(one => one.name)";
-    assert_eq!(browser.value(refusals).await, json!([]));
+    assert_eq!(browser.value(REFUSALS).await, json!([]));
     browser.close().await;
 }
 
@@ -223,7 +217,7 @@ async fn a_sale_is_changed_where_its_form_was_changed_and_nowhere_else() {
     browser.click("#save-sale").await;
     browser.until_text("#edit-stock-error", "Sold already: 1. There cannot be fewer.").await;
     browser.fill("#edit-stock", "50").await;
-    browser.value("(document.querySelector('#edit-end').value = '2001-01-01T00:00')").await;
+    browser.set("#edit-end", "2001-01-01T00:00").await;
     browser.click("#save-sale").await;
     browser.until_text("#edit-end-error", "end after it begins").await;
     browser.close_quietly().await;
@@ -264,7 +258,7 @@ async fn orders_are_shown_by_state_and_page_by_page_and_saved_as_csv() {
     assert_eq!(browser.value("document.querySelector('#older-orders').disabled").await, true);
     browser.click("#newer-orders").await;
     browser.until(&rows(20)).await;
-    browser.value("(select => { select.value = 'paid'; select.dispatchEvent(new Event('change')) })(document.querySelector('#order-status'))").await;
+    browser.choose("#order-status", "paid").await;
     browser.until(&rows(1)).await;
     until_state(&browser, &orders[2], "Paid").await;
 
@@ -283,7 +277,7 @@ async fn orders_are_shown_by_state_and_page_by_page_and_saved_as_csv() {
     assert!(lines[1].starts_with(&format!("\"=\"\"{}\"", orders[2])), "{text}");
     assert!(lines[1].contains(",paid,80.00,"), "{text}");
     std::fs::remove_file(&saved).unwrap();
-    browser.value("(select => { select.value = ''; select.dispatchEvent(new Event('change')) })(document.querySelector('#order-status'))").await;
+    browser.choose("#order-status", "").await;
     browser.until(&rows(20)).await;
     browser.click("#orders-csv").await;
     eventually("all orders are saved", async || is_saved(26).await).await;
@@ -319,8 +313,7 @@ async fn a_sale_that_sells_out_between_two_looks_is_audited_and_its_verdict_does
     let begin = world.clock.now() + TimeDelta::hours(1);
     let new = NewVoucher::free("Gone at once", 5, begin, begin + TimeDelta::days(1));
     world.new_voucher(&new).await;
-    let address = world.serve().await;
-    let api = Api::at(world, address);
+    let api = Api::of(world).await;
     let browser = board(&api, "en", DESKTOP).await;
     browser.until("document.querySelector('#sale-state').dataset.status === 'upcoming'").await;
     browser.until_text("#figure-verdict", "not audited yet").await;

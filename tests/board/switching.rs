@@ -20,29 +20,20 @@ async fn two_sales() -> (Api, Browser, [Voucher; 2]) {
 }
 
 async fn choose(browser: &Browser, voucher: &Voucher) {
-    let id = voucher.id;
-    browser.until(&format!("document.querySelector('#voucher [value=\"{id}\"]')")).await;
-    browser
-        .value(&format!(
-            "(select => {{ select.value = '{id}'; select.dispatchEvent(new Event('change')) }})(
-                document.querySelector('#voucher'))"
-        ))
-        .await;
+    browser.choose("#voucher", &voucher.id.to_string()).await;
 }
 
 /// From now on the answers to questions for which `which` (of `path` and `options`) holds wait for `window.release()`.
 async fn hold(browser: &Browser, which: &str) {
-    browser
-        .value(&format!(
-            "(window.isHeld = false, window.fetch = (real => async (path, options) => {{
-                const answer = await real(path, options);
-                if (!({which})) return answer;
-                window.isHeld = true;
-                await new Promise(go => window.release = () => (go(), true));
-                return answer;
-            }})(window.fetch), true)"
-        ))
-        .await;
+    let hold = format!(
+        "if ({which}) {{
+            const answer = await fetch(path, options);
+            window.isHeld = true;
+            await new Promise(go => window.release = () => (go(), true));
+            return answer;
+        }}"
+    );
+    browser.on_fetch(&hold).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,16 +93,14 @@ async fn no_order_of_the_sale_before_can_be_pressed_when_those_of_the_next_canno
     let (api, browser, [first, second]) = two_sales().await;
     let order = order_of(&api, 1, &first).await;
     browser.until_shown(&format!("[data-order='{order}'] button")).await;
-    browser
-        .value(&format!(
-            "(window.fetch = (real => (path, options) => path.startsWith('/api/vouchers/{}/orders')
-                ? Promise.reject(new TypeError('lost')) : real(path, options))(window.fetch), true)",
-            second.id
-        ))
-        .await;
+    let cut = format!(
+        "if (path.startsWith('/api/vouchers/{}/orders')) throw new TypeError('lost');",
+        second.id
+    );
+    browser.on_fetch(&cut).await;
     choose(&browser, &second).await;
     browser.until("document.querySelector('#orders-state').textContent !== ''").await;
-    assert_eq!(browser.value("document.querySelectorAll('#order-rows button').length").await, 0);
+    assert_eq!(browser.count("#order-rows button").await, 0);
     browser.close_quietly().await;
 }
 

@@ -29,19 +29,18 @@ async fn sale(world: &World, title: &str, stock: i32, begun_days_ago: i64) -> Vo
 
 /// A sale in each state, in the order of the cards. User 1 has bought of some, and stands in a line.
 async fn shop() -> Api {
-    let world = World::new().await;
-    world.users(2).await;
-    sale(&world, "E", 5, 3).await;
-    let sold_out = sale(&world, "D", 1, 0).await;
-    sale(&world, "C", 5, -3).await;
-    let paused = sale(&world, "P", 5, 0).await;
+    let api = Api::with_users(2).await;
+    sale(&api.world, "E", 5, 3).await;
+    let sold_out = sale(&api.world, "D", 1, 0).await;
+    sale(&api.world, "C", 5, -3).await;
+    let paused = sale(&api.world, "P", 5, 0).await;
     let line = NewVoucher {
         price: PRICE,
         has_line: true,
         ..NewVoucher::free("L", 1, midnight(), midnight() + TimeDelta::days(2))
     };
-    let line = world.new_voucher(&line).await.id;
-    let bought = sale(&world, "B", 2, 0).await;
+    let line = api.world.new_voucher(&line).await.id;
+    let bought = sale(&api.world, "B", 2, 0).await;
     let priced = NewVoucher {
         price: PRICE,
         value: Some(10_000),
@@ -49,16 +48,13 @@ async fn shop() -> Api {
         terms: "One a table.".to_owned(),
         ..NewVoucher::free("A", 5, midnight(), midnight() + TimeDelta::days(2))
     };
-    world.new_voucher(&priced).await;
+    api.world.new_voucher(&priced).await;
     let pause = VoucherChange { paused: Some(true), ..VoucherChange::default() };
-    vouchers::change(world.database.pool(), paused, &pause).await.unwrap();
-    let address = world.serve().await;
-    let api = Api::at(world, address);
+    vouchers::change(api.world.database.pool(), paused, &pause).await.unwrap();
     for (user, voucher) in [(2, sold_out), (2, line), (1, bought)] {
         api.buy(user, voucher).await.is(201);
     }
-    let path = format!("/api/vouchers/{line}/entries");
-    api.send(api.request("POST", &path).bearer_auth(api.world.token(1))).await.is(201);
+    api.call_as(1, "POST", &format!("/api/vouchers/{line}/entries")).await.is(201);
     // A server keeps its list for a moment.
     until_listed(&api, bought, 1).await;
     api

@@ -1,8 +1,8 @@
 //! The storefront, in a real browser.
 
-mod browsers;
 mod cards;
 mod lines;
+mod lost_answers;
 mod old_browsers;
 mod older;
 mod payments;

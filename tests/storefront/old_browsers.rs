@@ -5,7 +5,7 @@ use testkit::shop::world::World;
 use testkit::wait::eventually;
 
 use crate::board::sales::{order_of, server};
-use crate::storefront::sale::{BUY, MESSAGE, sent_code};
+use crate::storefront::sale::{BUY, MESSAGE};
 
 /// Takes the rules from the page that need a selector which those browsers do not know.
 const WITHOUT_HAS: &str = "[...document.styleSheets].forEach((sheet) =>
@@ -28,7 +28,7 @@ async fn a_buyer_logs_in_buys_and_pays() {
     browser.fill("#phone", "13800138000").await;
     browser.click("#phone-form [type=submit]").await;
     browser.until_text("#sent-to", "on their way").await;
-    browser.fill("#code", &sent_code(&api)).await;
+    browser.fill("#code", &api.last_code()).await;
     browser.click("#code-form [type=submit]").await;
     browser.until_text(MESSAGE, "Reserved for you. Order ").await;
     browser.value(WITHOUT_HAS).await;
@@ -53,7 +53,7 @@ async fn an_operator_watches_a_sale_and_saves_its_orders() {
     let browser = opened(&format!("http://{}/board#token={token}", api.address), DESKTOP).await;
     browser.until_text("#figure-left", "39 of 40").await;
     browser.until_text("#live", "Live").await;
-    browser.until("document.querySelectorAll('#order-rows [data-order]').length === 1").await;
+    browser.until_shown("#order-rows [data-order]").await;
     let directory = tempfile::tempdir().unwrap();
     browser.save_to(directory.path()).await;
     browser.click("#orders-csv").await;

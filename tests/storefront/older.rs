@@ -5,7 +5,7 @@ use chrono::TimeDelta;
 use seckill::model::VoucherId;
 use serde_json::json;
 
-use crate::storefront::stillness::{SAYS_NOTHING_IS_ON, sale, served, titles};
+use crate::storefront::stillness::{SAYS_NOTHING_IS_ON, sale, titles};
 use testkit::shop::api_client::Api;
 use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
 use testkit::shop::world::World;
@@ -39,11 +39,10 @@ fn stock_of(title: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn older_sales_come_below_the_button_that_asks_for_them() {
-    let world = World::new().await;
+    let api = Api::new().await;
     for number in 1..=21 {
-        sale(&world, &format!("Tea {number}"), 5, TimeDelta::hours(-1), 0).await;
+        sale(&api.world, &format!("Tea {number}"), 5, TimeDelta::hours(-1), 0).await;
     }
-    let api = served(world).await;
     let browser = Browser::new("en", DESKTOP).await;
     browser.open(&format!("http://{}/", api.address)).await;
     browser.until_shown("#more-vouchers").await;
@@ -64,13 +63,11 @@ async fn older_sales_come_below_the_button_that_asks_for_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_older_sale_that_is_on_is_found_and_changes_before_ones_eyes() {
-    let world = World::new().await;
-    world.users(2).await;
-    let tea = sale(&world, "Tea", 2, AGO, 0).await;
-    sale(&world, "Ended", 5, TimeDelta::days(-3), 0).await;
-    sale(&world, "Tomorrow", 5, TimeDelta::days(1), 0).await;
-    first_page(&world, 0).await;
-    let api = served(world).await;
+    let api = Api::with_users(2).await;
+    let tea = sale(&api.world, "Tea", 2, AGO, 0).await;
+    sale(&api.world, "Ended", 5, TimeDelta::days(-3), 0).await;
+    sale(&api.world, "Tomorrow", 5, TimeDelta::days(1), 0).await;
+    first_page(&api.world, 0).await;
     let browser = opened(&api).await;
     browser.until_text("#over-count", "Over (20)").await;
     browser.until_shown("#more-vouchers").await;
@@ -95,10 +92,9 @@ async fn an_older_sale_that_is_on_is_found_and_changes_before_ones_eyes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn older_sales_that_are_all_over_open_the_fold_and_then_nothing_is_on() {
-    let world = World::new().await;
-    let tea = sale(&world, "Tea", 0, AGO, 0).await;
-    first_page(&world, 0).await;
-    let api = served(world).await;
+    let api = Api::new().await;
+    let tea = sale(&api.world, "Tea", 0, AGO, 0).await;
+    first_page(&api.world, 0).await;
     let browser = opened(&api).await;
     browser.until_shown("#more-vouchers").await;
     browser.click("#more-vouchers").await;
@@ -115,10 +111,8 @@ async fn older_sales_that_are_all_over_open_the_fold_and_then_nothing_is_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_that_a_newer_one_pushed_from_the_first_page_changes_still() {
-    let world = World::new().await;
-    world.users(1).await;
-    let first = first_page(&world, 5).await;
-    let api = served(world).await;
+    let api = Api::with_users(1).await;
+    let first = first_page(&api.world, 5).await;
     let browser = opened(&api).await;
     browser.until(&format!("{} === '5 of 5 left'", stock_of("Newer 1"))).await;
     sale(&api.world, "Newest", 5, AGO, 0).await;

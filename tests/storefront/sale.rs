@@ -3,13 +3,12 @@
 use chrono::TimeDelta;
 use faults::{Fault, Proxy};
 use seckill::http::event_hub::StreamLimits;
-use seckill::model::{Voucher, VoucherId};
-use seckill::store::vouchers::NewVoucher;
+use seckill::model::Voucher;
 use serde_json::json;
 use sqlx::Connection;
 
-use testkit::shop::api_client::Api;
-use testkit::shop::web_driver::{Browser, DESKTOP, ENTER, PHONE, TAB};
+use testkit::shop::api_client::{Api, another_code};
+use testkit::shop::web_driver::{Browser, ENTER, PHONE, TAB};
 use testkit::shop::world::{World, midnight};
 use testkit::wait::eventually;
 
@@ -20,8 +19,7 @@ pub const MESSAGE: &str = "#vouchers .message";
 async fn shop(world: World) -> (Api, Voucher) {
     world.users(3).await;
     let voucher = world.voucher(2).await;
-    let address = world.serve().await;
-    (Api::at(world, address), voucher)
+    (Api::of(world).await, voucher)
 }
 
 /// The shop as somebody sees it who has come before, as this user; as a stranger for 0.
@@ -46,8 +44,7 @@ pub async fn visited_at(address: &str, api: &Api, user: i64) -> Browser {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_speaks_the_language_of_its_reader_and_keeps_the_one_that_was_chosen() {
-    let world = World::new().await;
-    let address = world.serve().await;
+    let address = Api::shared().await.address;
     let browser = Browser::new("zh-CN", PHONE).await;
     browser.open(&format!("http://{address}/")).await;
     browser.until_text("h1", "商城").await;
@@ -62,18 +59,9 @@ async fn the_page_speaks_the_language_of_its_reader_and_keeps_the_one_that_was_c
     browser.close().await;
 }
 
-/// The login code that the kept gateway was given last.
-pub fn sent_code(api: &Api) -> String {
-    let sent = api.world.sms.0.lock().unwrap();
-    let (phone, code) = sent.last().expect("a code was sent");
-    assert_eq!(phone, "13800138000");
-    code.clone()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stranger_logs_in_buys_and_finds_the_order_after_a_reload() {
-    let world = World::new().await;
-    let (api, voucher) = shop(world).await;
+    let (api, voucher) = shop(World::new().await).await;
     let browser = visited(&api, 0).await;
     // One click: what was wanted is bought as soon as somebody is logged in.
     browser.click(BUY).await;
@@ -82,13 +70,15 @@ async fn a_stranger_logs_in_buys_and_finds_the_order_after_a_reload() {
     browser.until_text("#login-notice", "This is no phone number").await;
     browser.fill("#phone", "138 0013 8000").await;
     browser.click("#phone-form [type=submit]").await;
-    browser.until_text("#sent-to", "on their way").await;
-    let shown = sent_code(&api);
-    let wrong = if shown == "000000" { "000001" } else { "000000" };
-    browser.fill("#code", wrong).await;
+    browser.until_text("#sent-to", "on their way to 13800138000").await;
+    // The page does not know the code.
+    let code = api.last_code();
+    let page = browser.value("document.documentElement.outerHTML").await;
+    assert!(!page.as_str().unwrap().contains(&code));
+    browser.fill("#code", &another_code(&code)).await;
     browser.click("#code-form [type=submit]").await;
     browser.until_text("#login-notice", "The code is wrong").await;
-    browser.fill("#code", &shown).await;
+    browser.fill("#code", &code).await;
     browser.click("#code-form [type=submit]").await;
     browser.until_text(MESSAGE, "It is yours. Order ").await;
     browser.until_text(BUY, "Bought").await;
@@ -108,30 +98,14 @@ async fn a_stranger_logs_in_buys_and_finds_the_order_after_a_reload() {
 
     let kept = browser.value("JSON.parse(localStorage.getItem('session')).token").await;
     let token = kept.as_str().unwrap();
-    api.send(api.request("GET", "/api/me").bearer_auth(token)).await.is(200);
+    api.call("GET", "/api/me", token).await.is(200);
     browser.click("#log-out").await;
     browser.until_text("#account-notice", "You are logged out, on all devices").await;
-    api.send(api.request("GET", "/api/me").bearer_auth(token))
-        .await
-        .problem(401, "unauthenticated");
+    api.call("GET", "/api/me", token).await.problem(401, "unauthenticated");
     browser.until_text(BUY, "Buy now").await;
     browser.until_text(MESSAGE, "").await;
     assert_eq!(browser.value("localStorage.getItem('session')").await, json!(null));
     assert!(api.world.audit().await.holds);
-    browser.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn without_private_stores_no_code_is_shown() {
-    let (api, _) = shop(World::new().await).await;
-    let browser = visited(&api, 0).await;
-    browser.click("#log-in").await;
-    browser.fill("#phone", "13800138000").await;
-    browser.click("#phone-form [type=submit]").await;
-    browser.until_text("#sent-to", "on their way to 13800138000").await;
-    let code = api.world.sms.0.lock().unwrap().last().unwrap().1.clone();
-    let shown = browser.value("document.documentElement.outerHTML").await;
-    assert!(!shown.as_str().unwrap().contains(&code));
     browser.close().await;
 }
 
@@ -158,33 +132,15 @@ async fn each_refusal_is_a_sentence_in_the_language_of_the_page() {
     browser.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_voucher_that_others_buy_sells_out_before_ones_eyes() {
-    let (api, voucher) = shop(World::new().await).await;
-    let browser = visited(&api, 1).await;
-    browser.until_text("#connection", "Live").await;
-    browser.until_text(".stock", "2 of 2 left").await;
-    for user in [2, 3] {
-        api.buy(user, voucher.id).await.is(201);
-    }
-    browser.until_text(BUY, "Sold out").await;
-    browser.until_text(".badge", "Sold out").await;
-    assert_eq!(browser.value("document.querySelector('.buy').disabled").await, true);
-    browser.close().await;
-}
-
 /// The server's clock is in another year than the browser's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_begins_before_ones_eyes_and_nothing_on_the_page_moves() {
-    let world = World::new().await;
-    world.users(1).await;
+    let api = Api::with_users(1).await;
     let begin = midnight() + TimeDelta::minutes(30);
-    let voucher = world.voucher_between(5, begin, begin + TimeDelta::days(2)).await;
-    let address = world.serve().await;
-    let api = Api::at(world, address);
+    let voucher = api.world.voucher_between(5, begin, begin + TimeDelta::days(2)).await;
     let browser = visited(&api, 1).await;
     browser.until("/^00:(30:00|29:)/.test(document.querySelector('.digits').innerText)").await;
-    assert_eq!(browser.value("document.querySelector('.buy').checkVisibility()").await, false);
+    assert!(!browser.shows(".buy").await);
     let places = "JSON.stringify([...document.querySelectorAll('.card, .card .action, .card .when, .card .stock')]
         .map(element => element.getBoundingClientRect()))";
     let before = browser.value(places).await;
@@ -201,12 +157,9 @@ async fn a_sale_begins_before_ones_eyes_and_nothing_on_the_page_moves() {
 /// ended it says that it is too early.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_countdown_ends_by_itself_and_the_server_has_the_last_word() {
-    let world = World::new().await;
-    world.users(1).await;
+    let api = Api::with_users(1).await;
     let begin = midnight() + TimeDelta::seconds(3);
-    world.voucher_between(5, begin, begin + TimeDelta::days(2)).await;
-    let address = world.serve().await;
-    let api = Api::at(world, address);
+    api.world.voucher_between(5, begin, begin + TimeDelta::days(2)).await;
     let browser = visited(&api, 1).await;
     browser.click(BUY).await;
     browser.until_text(MESSAGE, "The sale has not begun").await;
@@ -333,7 +286,7 @@ async fn a_title_that_looks_like_html_is_text() {
     browser.click(".tabs a[href='#orders']").await;
     browser.until_text("#order-list", title).await;
     assert_eq!(browser.value("document.title").await, "Shop");
-    assert_eq!(browser.value("document.querySelectorAll('main img, main script').length").await, 0);
+    assert_eq!(browser.count("main img, main script").await, 0);
     // Nor could a script of the page make HTML of it.
     let refused =
         "(() => { try { document.body.innerHTML = 'x'; return false } catch { return true } })()";
@@ -343,8 +296,7 @@ async fn a_title_that_looks_like_html_is_text() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_can_be_done_with_the_keyboard() {
-    let world = World::new().await;
-    let (api, _) = shop(world).await;
+    let (api, _) = shop(World::new().await).await;
     let browser = visited(&api, 0).await;
     let tab_to = async |selector: &str| {
         let has_focus = format!("document.activeElement.matches({})", json!(selector));
@@ -364,7 +316,7 @@ async fn everything_can_be_done_with_the_keyboard() {
     browser.press("13800138000").await;
     browser.press(ENTER).await;
     browser.until("document.activeElement.id === 'code'").await;
-    browser.press(&sent_code(&api)).await;
+    browser.press(&api.last_code()).await;
     browser.press(ENTER).await;
     browser.until_shown("#log-out").await;
     tab_to(".tabs a[href='#orders']").await;
@@ -375,119 +327,4 @@ async fn everything_can_be_done_with_the_keyboard() {
     browser.until_text(MESSAGE, "It is yours").await;
     browser.until("document.activeElement.matches('.message')").await;
     browser.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_can_be_pressed_has_a_name_and_what_is_read_has_contrast() {
-    let (api, _) = shop(World::new().await).await;
-    api.world.voucher(0).await;
-    let begin = midnight() + TimeDelta::days(3);
-    api.world.voucher_between(3, begin, begin + TimeDelta::days(2)).await;
-    let browser = visited(&api, 1).await;
-    browser.until("document.querySelectorAll('.card').length === 3").await;
-    let unnamed = "[...document.querySelectorAll('button, a, input')].filter(element =>
-        !(element.innerText || element.textContent || element.labels?.length)).length";
-    assert_eq!(browser.value(unnamed).await, 0);
-    for scheme in ["light", "dark"] {
-        browser.prefers(scheme).await;
-        let poor = browser.value(POOR_CONTRAST).await;
-        assert_eq!(poor, json!([]), "{scheme}");
-    }
-    for size in [PHONE, DESKTOP, (320, 640)] {
-        browser.resize(size).await;
-        browser.until("document.documentElement.scrollWidth <= innerWidth").await;
-    }
-    browser.close().await;
-}
-
-pub use testkit::shop::contrast::POOR_CONTRAST;
-
-/// Vouchers that are upcoming, sold out and on sale, with and without a price. Returns one that can be bought.
-async fn vouchers_of_every_kind(world: &World) -> VoucherId {
-    let begin = midnight() + TimeDelta::minutes(12) + TimeDelta::seconds(34);
-    let mut priced = None;
-    for (title, stock, begin, price) in [
-        ("Dinner for two at the harbour / 海港双人晚餐", 500, begin, 12_800),
-        ("Cinema ticket, any film / 电影通兑券", 0, midnight() - TimeDelta::hours(1), 3_990),
-        ("100 for 80 / 100元代金券", 80, midnight() - TimeDelta::hours(1), 8_000),
-        ("New year's concert / 新年音乐会", 50, midnight() + TimeDelta::days(3), 0),
-    ] {
-        let new = NewVoucher {
-            price,
-            value: Some(price * 5 / 4).filter(|_| price > 0),
-            subtitle: "Any branch, weekdays / 全国门店工作日通用".to_owned(),
-            terms: "One a table. / 每桌限用一张。\n".repeat(30),
-            ..NewVoucher::free(title, stock, begin, begin + TimeDelta::hours(20))
-        };
-        let id = world.new_voucher(&new).await.id;
-        priced = if price == 8_000 { Some(id) } else { priced };
-    }
-    sqlx::query("update seckill_vouchers set initial_stock = 100, stock = least(stock, 37)")
-        .execute(world.database.pool())
-        .await
-        .unwrap();
-    priced.unwrap()
-}
-
-/// Not a test: `cargo test write_screenshots -- --ignored` writes what the shop looks like into
-/// `target/screenshots`.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "no test: it writes pictures"]
-async fn write_screenshots() {
-    let world = World::new().await;
-    let (api, voucher) = shop(world).await;
-    let priced = vouchers_of_every_kind(&api.world).await;
-    api.buy(1, voucher.id).await.is(201);
-    api.buy(1, priced).await.is(201);
-    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots");
-    std::fs::create_dir_all(&directory).unwrap();
-    for (language, size, size_name) in [
-        ("en", PHONE, "phone"),
-        ("zh-CN", DESKTOP, "desktop"),
-        ("en", DESKTOP, "desktop"),
-        ("zh-CN", PHONE, "phone"),
-    ] {
-        let browser = visited(&api, 1).await;
-        browser.open(&format!("http://{}/?lang={language}", api.address)).await;
-        browser.resize(size).await;
-        browser.until("document.querySelectorAll('.card').length === 5").await;
-        browser.until_shown("[data-owned=true]").await;
-        for scheme in ["light", "dark"] {
-            browser.prefers(scheme).await;
-            let shot = async |what: &str| {
-                let name = format!("shop-{what}-{language}-{size_name}-{scheme}.png");
-                std::fs::write(directory.join(name), browser.screenshot().await).unwrap();
-            };
-            shot("list").await;
-            browser.value("location.hash = '#orders'").await;
-            browser.until_shown("#order-list .order").await;
-            shot("orders").await;
-            browser.click("#order-list .cancel").await;
-            shot("question").await;
-            browser.click("#question [value=no]").await;
-            browser.value("location.hash = '#all'").await;
-            browser.until_shown(".card").await;
-            browser.click("[data-owned=true] .pay").await;
-            browser.until_shown("[data-action=pay]").await;
-            shot("sandbox").await;
-            browser.back().await;
-            browser.until_shown("[data-owned=true] .pay").await;
-        }
-        browser.click("#log-out").await;
-        browser.click("#log-in").await;
-        browser.fill("#phone", &format!("1380013800{}", size.0 % 10)).await;
-        std::fs::write(
-            directory.join(format!("login-{language}-{size_name}.png")),
-            browser.screenshot().await,
-        )
-        .unwrap();
-        browser.click("#phone-form [type=submit]").await;
-        browser.until_shown("#sent-to").await;
-        std::fs::write(
-            directory.join(format!("code-{language}-{size_name}.png")),
-            browser.screenshot().await,
-        )
-        .unwrap();
-        browser.close().await;
-    }
 }

@@ -2,7 +2,6 @@
 //! In a real browser.
 
 use seckill::http::event_hub::StreamLimits;
-use serde_json::json;
 
 use testkit::shop::api_client::Api;
 use testkit::shop::web_driver::{Browser, PHONE};
@@ -38,8 +37,7 @@ const WATCHED_PAGE: &str = "
 
 async fn watched(api: &Api, query: &str) -> Browser {
     let browser = Browser::new("en", PHONE).await;
-    let script = json!({ "source": WATCHED_PAGE });
-    browser.devtools("Page.addScriptToEvaluateOnNewDocument", script).await;
+    browser.run_first(WATCHED_PAGE).await;
     browser.open(&format!("http://{}/{query}", api.address)).await;
     browser.until_shown(".card").await;
     browser
@@ -47,10 +45,8 @@ async fn watched(api: &Api, query: &str) -> Browser {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_in_a_tab_in_the_background_opens_no_stream_until_somebody_looks() {
-    let world = World::new().await;
-    world.voucher(2).await;
-    let address = world.serve().await;
-    let api = Api::at(world, address);
+    let api = Api::new().await;
+    api.world.voucher(2).await;
     let browser = watched(&api, "?hidden").await;
     assert_eq!(browser.value("window.streams").await, 0);
     browser.value("window.look(false)").await;
@@ -64,15 +60,14 @@ async fn a_page_that_is_left_and_looked_at_again_asks_one_question_at_a_time() {
     let no_room = StreamLimits { all: 0, of_an_address: 0 };
     let world = World { event_streams: no_room, ..World::new().await };
     world.voucher(2).await;
-    let address = world.serve().await;
-    let api = Api::at(world, address);
+    let api = Api::of(world).await;
     let browser = watched(&api, "").await;
     browser.until_text("#connection", "Updated every 5 seconds").await;
     // From now on the answers wait until the test gives them.
-    let hold = "(window.held = [], window.read = 0, window.fetch = path => path === '/api/vouchers'
-        ? new Promise(answer => window.held.push(answer))
-        : new Promise(() => {}), true)";
-    browser.value(hold).await;
+    browser.value("(window.held = [], window.read = 0)").await;
+    let hold =
+        "return new Promise(answer => path === '/api/vouchers' && window.held.push(answer));";
+    browser.on_fetch(hold).await;
     for questions in 1..=2 {
         browser.value("window.look(true)").await;
         browser.value("window.look(false)").await;

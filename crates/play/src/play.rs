@@ -198,13 +198,19 @@ fn routes(
     admin: Option<(&'static str, UserId)>,
 ) -> Router {
     let site = Arc::new(site());
-    let demonstration = Demonstration { app: app.clone(), admin };
-    let routes = api(app.clone())
-        .merge(pages::beside(&app, &site))
+    let pages = pages::beside(&app, &site)
         .merge(doors::routes(&site, stage.size()))
         .merge(shop::routes(&site, admin.map(|(phone, _)| phone)))
         .merge(stage::routes(StageState { app: app.clone(), stage }, &site))
-        .merge(page::routes(player, &site))
+        .merge(page::routes(player, &site));
+    demonstrated(app, admin, pages)
+}
+
+/// The server's own routes in both dialects, as a demonstration with this administrator and these pages serves them.
+pub fn demonstrated(app: App, admin: Option<(&'static str, UserId)>, pages: Router) -> Router {
+    let demonstration = Demonstration { app: app.clone(), admin };
+    let routes = api(app.clone())
+        .merge(pages)
         .merge(hmdp::routes(demonstration.clone()))
         .layer(from_fn_with_state(demonstration, login::around));
     served(app, routes).layer(from_fn(hmdp::translate))

@@ -130,8 +130,7 @@ async fn the_figures_and_plots_follow_a_rush_and_the_verdict_is_shown() {
     browser.click("#audit").await;
     browser.until_text("#audit-verdict", "Every promise holds").await;
     browser.until_text("#audit-state", "100 orders of 100 users, 0 left of 100").await;
-    let rows = browser.value("document.querySelectorAll('#audit-verdict td.kept').length").await;
-    assert_eq!(rows, 5);
+    assert_eq!(browser.count("#audit-verdict td.kept").await, 5);
 
     // A reload keeps the sale, the points of the plots and the session.
     let points = "JSON.parse(sessionStorage.getItem('board-points')).length";
@@ -153,21 +152,12 @@ async fn a_broken_promise_is_named() {
         "holds": false, "violations": ["no_oversell: <b>7</b> orders for 5 vouchers", "new: x"],
     });
     browser.until(&format!("document.querySelector('#voucher').value === '{voucher}'")).await;
-    browser
-        .value(&format!(
-            "(window.fetch = (real => (path, options) => path.endsWith('/audit')
-                ? Promise.resolve(new Response({}, {{ status: 200 }}))
-                : real(path, options))(window.fetch), true)",
-            json!(broken.to_string())
-        ))
-        .await;
+    let broken = json!(broken.to_string());
+    browser.on_fetch(&format!("if (path.endsWith('/audit')) return new Response({broken});")).await;
     browser.click("#audit").await;
     browser.until_text("#audit-verdict caption", "A promise is broken").await;
     browser.until_text("#audit-verdict td.broken", "<b>7</b> orders for 5 vouchers").await;
-    assert_eq!(
-        browser.value("document.querySelectorAll('#audit-verdict td.broken').length").await,
-        2
-    );
+    assert_eq!(browser.count("#audit-verdict td.broken").await, 2);
     browser.close_quietly().await;
 }
 
@@ -188,27 +178,25 @@ async fn a_sale_is_created_and_what_is_wrong_stands_beside_its_field() {
     assert_eq!(focus, "title");
     browser.fill("#title", "<img src=x onerror=alert(1)><script>alert(2)</script>").await;
     browser.fill("#stock", "7").await;
-    let set =
-        |id: &str, value: &str| format!("(document.querySelector('#{id}').value = '{value}')");
-    browser.value(&set("begin", "2040-05-05T10:00")).await;
-    browser.value(&set("end", "2040-05-05T10:00")).await;
+    browser.set("#begin", "2040-05-05T10:00").await;
+    browser.set("#end", "2040-05-05T10:00").await;
     browser.click("#sale-form button").await;
     browser.until_text("#end-error", "end after it begins").await;
     assert_eq!(browser.value("document.querySelector('#title').ariaInvalid").await, Value::Null);
     assert_eq!(browser.value("document.querySelector('#end').ariaInvalid").await, "true");
-    browser.value(&set("end", "2040-05-05T11:00")).await;
+    browser.set("#end", "2040-05-05T11:00").await;
     browser.click("#sale-form button").await;
     browser.until_text("#sale-form-state", "created").await;
     browser.until_text("#voucher", "<img src=x onerror=alert(1)><script>").await;
     browser.until_text("#sale-state", "begins at May 5, 2040").await;
     browser.until_text("#figure-left", "7 of 7").await;
     // The server's own word is shown where only it can know.
-    browser.value(&set("begin", "")).await;
-    browser.value("(document.querySelector('#title').value = 'x\\u0000y')").await;
-    browser.value(&set("end", "")).await;
+    browser.set("#begin", "").await;
+    browser.set("#title", "x\0y").await;
+    browser.set("#end", "").await;
     browser.click("#sale-form button").await;
     browser.until_text("#sale-form-state", "control, zero-width").await;
-    assert_eq!(browser.value("document.documentElement.scrollWidth <= innerWidth").await, true);
+    browser.fits().await;
     browser.close_quietly().await;
 }
 
@@ -220,12 +208,11 @@ async fn somebody_who_is_no_administrator_is_shown_out_and_no_figures() {
     let board = format!("http://{}/board", server.node.address);
     browser.open(&format!("{board}#token={buyer}")).await;
     browser.until_text("#login-state", "not an administrator").await;
-    let hidden = "!document.querySelector('#board').checkVisibility()";
-    assert_eq!(browser.value(hidden).await, true);
+    assert!(!browser.shows("#board").await);
     // The shop may go on with the session; a token that is none is forgotten.
     browser.open(&format!("{board}?x=1#token=%3Cscript%3E")).await;
     browser.until_text("#login-state", "Log in again").await;
-    assert_eq!(browser.value(hidden).await, true);
+    assert!(!browser.shows("#board").await);
     assert_eq!(browser.value("localStorage.getItem('board-session')").await, Value::Null);
     browser.fill("#phone", "").await;
     browser.click("#login-form [type=submit]").await;
@@ -284,7 +271,7 @@ async fn a_newcomer_logs_in_with_two_presses_and_finds_the_show() {
     browser.until("document.querySelector('#code').value.length === 6").await;
     browser.click("#login-form [type=submit]").await;
     browser.until_shown("#board").await;
-    assert_eq!(browser.value("document.documentElement.scrollWidth <= innerWidth").await, true);
+    browser.fits().await;
     browser.click("#show-note a").await;
     browser.until("location.pathname === '/watch'").await;
     browser.close_quietly().await;

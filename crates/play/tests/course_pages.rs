@@ -5,14 +5,15 @@ use std::io::Read;
 
 use ladder::RUNGS;
 use serde_json::json;
-use testkit::shop::contrast::POOR_CONTRAST;
+use testkit::shop::api_client::Client;
 use testkit::shop::private_server::PrivateServer;
-use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
+use testkit::shop::web_driver::{DESKTOP, PHONE};
 
+use crate::lab_page::Game;
 use crate::lab_player::{Played, options};
 
 /// What a page may weigh, with all that it loads, as it is transferred.
-const MAX_BYTES: usize = 100_000;
+pub const MAX_BYTES: usize = 100_000;
 
 const LANGUAGES: [&str; 2] = ["en", "zh-CN"];
 
@@ -55,6 +56,18 @@ fn prose(html: &str) -> String {
 fn decoded(anchor: &str) -> String {
     let pairs = url::form_urlencoded::parse(anchor.as_bytes());
     pairs.map(|(name, _)| name.into_owned()).collect()
+}
+
+/// How many bytes a page or a file takes compressed, and its text.
+pub async fn transferred(api: &Client, path: &str) -> (usize, String) {
+    let request = api.request("GET", path).header("accept-encoding", "gzip");
+    let answer = request.send().await.unwrap();
+    assert_eq!(answer.status(), 200, "{path}");
+    assert_eq!(answer.headers()["content-encoding"], "gzip", "{path}");
+    let bytes = answer.bytes().await.unwrap();
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&*bytes).read_to_string(&mut text).unwrap();
+    (bytes.len(), text)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,27 +154,18 @@ async fn every_page_is_there_for_those_who_add_a_slash_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_of_the_course_is_light_and_a_page_that_is_not_there_is_not_found() {
     let played = Played::new(options().await).await;
-    let transferred = async |path: &str| {
-        let url = format!("http://{}{path}", played.api.address);
-        let request = reqwest::Client::new().get(url).header("accept-encoding", "gzip");
-        let answer = request.send().await.unwrap();
-        assert_eq!(answer.headers()["content-encoding"], "gzip", "{path}");
-        let bytes = answer.bytes().await.unwrap();
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(&*bytes).read_to_string(&mut text).unwrap();
-        (bytes.len(), text)
-    };
     let mut assets = BTreeMap::new();
     for path in paths() {
         for language in LANGUAGES {
-            let (mut bytes, page) = transferred(&format!("{path}?lang={language}")).await;
+            let (mut bytes, page) =
+                transferred(&played.api, &format!("{path}?lang={language}")).await;
             let loaded: BTreeSet<&str> = [attributes(&page, "href"), attributes(&page, "src")]
                 .into_iter()
                 .flatten()
                 .collect();
             for asset in loaded.into_iter().filter(|path| path.starts_with("/assets/")) {
                 if !assets.contains_key(asset) {
-                    assets.insert(asset.to_owned(), transferred(asset).await.0);
+                    assets.insert(asset.to_owned(), transferred(&played.api, asset).await.0);
                 }
                 bytes += assets[asset];
             }
@@ -181,22 +185,19 @@ async fn a_page_of_the_course_is_light_and_a_page_that_is_not_there_is_not_found
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chapter_is_read_on_a_phone_and_its_diagram_scrolls_in_its_box() {
-    let played = Played::new(options().await).await;
-    let page = format!("http://{}/lab/course", played.api.address);
-    let browser = Browser::new("en", PHONE).await;
-    let fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
+    let browser = Game::new(options().await, "en", PHONE).await;
+    let page = format!("http://{}/lab/course", browser.played.api.address);
     for language in LANGUAGES {
         for name in ["", "/r02_row_lock", "/r24_expire_by_timer", "/lab", "/isolation", "/glossary"]
         {
-            browser.resize(PHONE).await;
             browser.open(&format!("{page}{name}?lang={language}")).await;
-            assert_eq!(browser.value(fits).await, true, "{name} {language}");
-            browser.resize((320, 640)).await;
-            browser.until(fits).await;
+            for size in [(320, 640), PHONE] {
+                browser.resize(size).await;
+                browser.fits().await;
+            }
         }
     }
     // Folded, the contents leave the page to the text; unfolded, they name every chapter.
-    browser.resize(PHONE).await;
     browser.open(&format!("{page}/r02_row_lock?lang=en")).await;
     browser.until("!document.querySelector('#contents').open").await;
     browser.click("#contents > summary").await;
@@ -206,8 +207,7 @@ async fn a_chapter_is_read_on_a_phone_and_its_diagram_scrolls_in_its_box() {
     let wider = "(box => box.scrollWidth > box.clientWidth && box.tabIndex === 0)\
         (document.querySelector('.diagram'))";
     browser.until(wider).await;
-    let drawn = "document.querySelectorAll('.diagram svg .done path').length";
-    assert_eq!(browser.value(drawn).await, 5);
+    assert_eq!(browser.count(".diagram svg .done path").await, 5);
     // Each text is inside the drawing, and those of a column inside their column.
     let outside = "[...document.querySelectorAll('.diagram svg')].flatMap(svg => {
         const all = svg.getBoundingClientRect();
@@ -228,14 +228,12 @@ async fn a_chapter_is_read_on_a_phone_and_its_diagram_scrolls_in_its_box() {
     let said = browser.value(said).await;
     assert!(said.as_str().unwrap().contains("A → PostgreSQL"), "{said}");
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_course_leads_into_the_player_and_from_rung_to_rung_in_the_language_of_its_reader() {
-    let played = Played::new(options().await).await;
-    let page = format!("http://{}/lab/course", played.api.address);
-    let browser = Browser::new("en", DESKTOP).await;
+    let browser = Game::new(options().await, "en", DESKTOP).await;
+    let page = format!("http://{}/lab/course", browser.played.api.address);
     browser.open(&page).await;
     browser.click("article a[href*='/r02_row_lock']").await;
     browser.until_text("h1", "r02_row_lock").await;
@@ -264,22 +262,16 @@ async fn the_course_leads_into_the_player_and_from_rung_to_rung_in_the_language_
         assert!(address.contains(part), "{address}");
     }
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_course_has_contrast_by_day_and_by_night() {
-    let played = Played::new(options().await).await;
-    let page = format!("http://{}/lab/course", played.api.address);
-    let browser = Browser::new("en", DESKTOP).await;
+    let browser = Game::new(options().await, "en", DESKTOP).await;
+    let page = format!("http://{}/lab/course", browser.played.api.address);
     for name in ["", "/r02_row_lock", "/r11_lua_release", "/lab"] {
         browser.open(&format!("{page}{name}?lang=en")).await;
         browser.until("document.querySelector('#contents').open").await;
-        for scheme in ["light", "dark"] {
-            browser.prefers(scheme).await;
-            assert_eq!(browser.value(POOR_CONTRAST).await, json!([]), "{name} {scheme}");
-        }
+        browser.has_contrast(name).await;
     }
     browser.close().await;
-    played.close().await;
 }

@@ -1,33 +1,19 @@
 //! The ladder as a game, in a real browser: goals, hints and wins; steps that are played and looked at again; the
 //! consumer and the kill.
 
-use crate::lab_page::until_schedule;
-use crate::lab_player::{Played, options};
-use seckill_play::page::PlayerOptions;
+use crate::lab_page::{DESK, Game, HINT_MS, until_schedule};
+use crate::lab_player::options;
 use serde_json::json;
-use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
+use testkit::shop::web_driver::{DESKTOP, PHONE};
 
-const DESK: (u32, u32) = (1400, 900);
-
-/// After so long whoever has not found it is nudged.
-const HINT_MS: u32 = 60_000;
 /// A step that is shown takes so long.
 const STEP_MS: u32 = 900;
 
-async fn at(played: &Played, size: (u32, u32), query: &str) -> Browser {
-    let browser = Browser::new("en", size).await;
-    browser.hold_timer(HINT_MS).await;
-    browser.open(&format!("http://{}/lab?{query}", played.api.address)).await;
-    browser
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_win_says_what_broke_and_par_and_its_tick_outlasts_a_reload() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, DESK, "rung=r05a").await;
-    until_schedule(&browser, "–").await;
+    let browser = Game::at(DESK, "rung=r05a").await;
     browser.until_text("#goal", "one user holds at most one order").await;
-    assert_eq!(browser.value("document.querySelectorAll('#ladder .tick').length").await, 0);
+    assert_eq!(browser.count("#ladder .tick").await, 0);
     browser.press("abab").await;
     browser.until_text("#verdict", "Broken in 4.").await;
     browser.until_text("#verdict", "Par: 4.").await;
@@ -39,11 +25,7 @@ async fn a_win_says_what_broke_and_par_and_its_tick_outlasts_a_reload() {
     browser.until(tick).await;
     // It is still the reader's own; what somebody else played is nobody's win.
     browser.until_text("#verdict", "Broken in 4.").await;
-    let address = format!(
-        "http://{}/lab?rung=r05a&users=1&processes=2&stock=2&schedule=BABA",
-        played.api.address
-    );
-    browser.open(&address).await;
+    browser.visit("rung=r05a&users=1&processes=2&stock=2&schedule=BABA").await;
     browser.until_text("#verdict", "do it yourself").await;
     // With a step too many it is a win again, and the best is kept.
     browser.click("#restart").await;
@@ -51,27 +33,11 @@ async fn a_win_says_what_broke_and_par_and_its_tick_outlasts_a_reload() {
     browser.press("baba").await;
     browser.until_text("#verdict", "Broken in 4.").await;
     browser.close().await;
-    played.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_schedule_that_is_shown_is_no_win() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, DESK, "rung=r04").await;
-    until_schedule(&browser, "–").await;
-    browser.click("#show-me").await;
-    until_schedule(&browser, "ABAB").await;
-    browser.until_text("#verdict", "That is how.").await;
-    assert_eq!(browser.value("document.querySelectorAll('#ladder .tick').length").await, 0);
-    browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_does_not_find_it_is_nudged_after_eight_steps_and_told_at_a_button() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, DESK, "rung=r05a").await;
-    until_schedule(&browser, "–").await;
+    let browser = Game::at(DESK, "rung=r05a").await;
     for round in 1..=2 {
         browser.press("aab").await;
         until_schedule(&browser, "AAB").await;
@@ -80,11 +46,11 @@ async fn whoever_does_not_find_it_is_nudged_after_eight_steps_and_told_at_a_butt
         until_schedule(&browser, "A").await;
         browser.click("#restart").await;
         until_schedule(&browser, "–").await;
-        assert_eq!(browser.value("document.querySelector('#nudge').hidden").await, true, "{round}");
+        assert!(!browser.shows("#nudge").await, "{round}");
     }
     browser.press("a").await;
     until_schedule(&browser, "A").await;
-    assert_eq!(browser.value("document.querySelector('#nudge').hidden").await, true);
+    assert!(!browser.shows("#nudge").await);
     browser.press("a").await;
     browser.until_text("#nudge", "When does the rung ask for an earlier order").await;
     browser.click("#hint").await;
@@ -93,42 +59,36 @@ async fn whoever_does_not_find_it_is_nudged_after_eight_steps_and_told_at_a_butt
     browser.until_text("#nudge", "The schedule: A B A B").await;
     assert_eq!(browser.value("document.querySelector('#hint').disabled").await, true);
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_does_not_find_it_is_nudged_after_a_minute() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, DESK, "rung=r05a").await;
-    until_schedule(&browser, "–").await;
-    let nudge = "document.querySelector('#nudge')";
+    let browser = Game::at(DESK, "rung=r05a").await;
     let is_timed = format!("Boolean(window.heldTimers[{HINT_MS}])");
     browser.press("a").await;
     until_schedule(&browser, "A").await;
-    assert_eq!(browser.value(&format!("{nudge}.hidden")).await, true);
+    assert!(!browser.shows("#nudge").await);
     browser.run_timer(HINT_MS).await;
     browser.until_text("#nudge", "When does the rung ask for an earlier order").await;
     // Whoever begins anew keeps it; whoever has won needs it no longer, and begins another game.
     browser.click("#restart").await;
     until_schedule(&browser, "–").await;
-    assert_eq!(browser.value(&format!("{nudge}.hidden")).await, false);
+    assert!(browser.shows("#nudge").await);
     assert_eq!(browser.value(&is_timed).await, false);
     browser.press("abab").await;
     browser.until_text("#verdict", "Broken in 4.").await;
-    assert_eq!(browser.value(&format!("{nudge}.hidden")).await, true);
+    assert!(!browser.shows("#nudge").await);
     browser.click("#restart").await;
     until_schedule(&browser, "–").await;
     browser.until(&is_timed).await;
     browser.press("abab").await;
     browser.until(&format!("!{is_timed}")).await;
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shown_steps_are_played_paused_and_looked_at_again_by_keyboard() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, DESK, "rung=r05a").await;
+    let browser = Game::at(DESK, "rung=r05a").await;
     browser.hold_timer(STEP_MS).await;
     browser.reload().await;
     until_schedule(&browser, "–").await;
@@ -169,13 +129,10 @@ async fn shown_steps_are_played_paused_and_looked_at_again_by_keyboard() {
     browser.press("b").await;
     until_schedule(&browser, "ABB").await;
     browser.until("document.querySelector('#redo').disabled").await;
-    browser.close().await;
 
     // Without motion the end is there at once.
-    let browser = Browser::new("en", DESK).await;
     browser.prefers("light").await;
-    browser.open(&format!("http://{}/lab?rung=r09", played.api.address)).await;
-    until_schedule(&browser, "–").await;
+    browser.visit("rung=r09").await;
     browser.value("(() => { window.seen = new Set(); new MutationObserver(() => \
         seen.add(document.querySelector('#scrubber').value)).observe(document.querySelector('#timeline'), \
         { childList: true }); })()").await;
@@ -185,14 +142,11 @@ async fn shown_steps_are_played_paused_and_looked_at_again_by_keyboard() {
     let moves = "getComputedStyle(document.querySelector('#timeline .now')).animationName";
     assert_eq!(browser.value(moves).await, "none");
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_consumer_is_played_and_its_process_killed() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, DESK, "rung=r21a").await;
-    until_schedule(&browser, "–").await;
+    let browser = Game::at(DESK, "rung=r21a").await;
     // Not the verdict of the rung before.
     browser.until("document.querySelector('#verdict').hidden").await;
     browser.until_shown("[data-buyer=C]").await;
@@ -213,33 +167,27 @@ async fn the_consumer_is_played_and_its_process_killed() {
     browser.until_text("#state", "told yes, and has no order: 1").await;
     browser.until("document.querySelector('#ladder [aria-current] .tick')").await;
     // Where there is no consumer, there is no lane for it, and no process to kill.
-    browser.open(&format!("http://{}/lab?rung=r01", played.api.address)).await;
-    until_schedule(&browser, "–").await;
+    browser.visit("rung=r01").await;
     for gone in ["[data-buyer=C]", "[data-step=C]", "#kill", "#lease"] {
         browser.until(&format!("!document.querySelector('{gone}').checkVisibility()")).await;
     }
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rung_that_writes_later_shows_no_verdict_of_the_rung_before() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, DESK, "rung=r19&schedule=AB").await;
+    let browser = Game::at(DESK, "rung=r19&schedule=AB").await;
     browser.until_text("#verdict", "no promise was broken").await;
     browser.click("#next").await;
     browser.until_text("#source-title", "r20_lua_and_queue.rs").await;
     until_schedule(&browser, "–").await;
     browser.until("document.querySelector('#verdict').hidden").await;
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schedule_that_was_explored_can_be_tried() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, DESK, "rung=r27b").await;
-    until_schedule(&browser, "–").await;
+    let browser = Game::at(DESK, "rung=r27b").await;
     browser.until_text("#explored summary", "played").await;
     browser.until_text("#explored summary", "none breaks a promise").await;
     browser.until_text("#goal", "nothing that two buyers can do here breaks this one").await;
@@ -247,14 +195,12 @@ async fn a_schedule_that_was_explored_can_be_tried() {
     browser.click("#explored .some button").await;
     browser.until_text("#verdict", "no promise was broken").await;
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_of_it_is_above_the_fold_on_a_desk_and_the_verdict_is_never_behind_the_controls_on_a_phone()
  {
-    let played = Played::new(PlayerOptions { seats: 3, ..options().await }).await;
-    let browser = at(&played, DESK, "rung=r13d&schedule=ABBA&users=1&stock=2").await;
+    let browser = Game::at(DESK, "rung=r13d&schedule=ABBA&users=1&stock=2").await;
     until_schedule(&browser, "ABBA").await;
     for part in
         ["#ladder", "#goal", "#lanes", "#locks", "#state", "#controls", "#source", "#restart"]
@@ -274,11 +220,10 @@ async fn all_of_it_is_above_the_fold_on_a_desk_and_the_verdict_is_never_behind_t
         );
         browser.until(&seen).await;
     }
-    browser.close().await;
 
     for size in [PHONE, (320, 640)] {
-        let browser = at(&played, size, "rung=r05a").await;
-        until_schedule(&browser, "–").await;
+        browser.resize(size).await;
+        browser.visit("rung=r05a").await;
         // Out from behind the controls.
         let show = "document.querySelector('#show-me').scrollIntoView({ block: 'center' })";
         browser.value(show).await;
@@ -288,20 +233,20 @@ async fn all_of_it_is_above_the_fold_on_a_desk_and_the_verdict_is_never_behind_t
             (document.querySelector('#verdict').getBoundingClientRect(), \
              document.querySelector('#controls').getBoundingClientRect())";
         browser.until(seen).await;
-        browser.close().await;
     }
-    played.close().await;
+    browser.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_solution_that_is_shown_needs_no_hint_and_a_link_on_the_page_begins_nothing_anew() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, DESK, "rung=r05a").await;
+async fn a_solution_that_is_shown_is_no_win_needs_no_hint_and_a_link_on_the_page_begins_nothing_anew()
+ {
+    let browser = Game::at(DESK, "rung=r05a").await;
     let is_timed = format!("Boolean(window.heldTimers[{HINT_MS}])");
-    until_schedule(&browser, "–").await;
     browser.until(&is_timed).await;
     browser.click("#show-me").await;
     until_schedule(&browser, "ABAB").await;
+    browser.until_text("#verdict", "That is how.").await;
+    assert_eq!(browser.count("#ladder .tick").await, 0);
     assert_eq!(browser.value(&is_timed).await, false);
     browser.press("u").await;
     until_schedule(&browser, "ABA").await;
@@ -311,14 +256,11 @@ async fn a_solution_that_is_shown_needs_no_hint_and_a_link_on_the_page_begins_no
     browser.press("r").await;
     until_schedule(&browser, "ABAB").await;
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_win_is_ones_own_when_one_comes_back_and_after_a_second_try() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, DESK, "rung=r05a").await;
-    until_schedule(&browser, "–").await;
+    let browser = Game::at(DESK, "rung=r05a").await;
     browser.press("aba").await;
     until_schedule(&browser, "ABA").await;
     // The step is lost on the way, and the reader tries again.
@@ -329,8 +271,7 @@ async fn a_win_is_ones_own_when_one_comes_back_and_after_a_second_try() {
     browser.devtools("Network.setBlockedURLs", json!({ "urls": [] })).await;
     browser.click("#message button").await;
     browser.until_text("#verdict", "Broken in 4.").await;
-    let ticks = "document.querySelectorAll('#ladder .tick').length";
-    assert_eq!(browser.value(ticks).await, 1);
+    assert_eq!(browser.count("#ladder .tick").await, 1);
     browser.press("n").await;
     browser.until("!location.search.includes('r05a')").await;
     until_schedule(&browser, "–").await;
@@ -338,14 +279,11 @@ async fn a_win_is_ones_own_when_one_comes_back_and_after_a_second_try() {
     until_schedule(&browser, "ABAB").await;
     browser.until_text("#verdict", "Broken in 4.").await;
     browser.close_after_cuts().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_goal_begins_anew_with_its_settings() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, DESKTOP, "rung=r01").await;
-    until_schedule(&browser, "–").await;
+    let browser = Game::at(DESKTOP, "rung=r01").await;
     browser.press("a").await;
     until_schedule(&browser, "A").await;
     browser.click("[data-lesson=double_click]").await;
@@ -354,31 +292,26 @@ async fn another_goal_begins_anew_with_its_settings() {
     assert_eq!(browser.value("document.querySelector('#users').value").await, "1");
     browser.until_text("[data-buyer=B]", "user 1").await;
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lanes_and_controls_are_on_the_first_screen_of_a_phone_and_the_goal_is_unfolded() {
-    let played = Played::new(options().await).await;
     for language in ["en", "zh-CN"] {
-        let browser = Browser::new(language, PHONE).await;
-        browser.open(&format!("http://{}/lab?rung=r05a", played.api.address)).await;
-        until_schedule(&browser, "–").await;
+        let browser = Game::new(options().await, language, PHONE).await;
+        browser.visit("rung=r05a").await;
         let seen = "((lanes, controls) => scrollY === 0 && lanes.top + 200 <= controls.top \
             && controls.bottom <= innerHeight)\
             (document.querySelector('#lanes').getBoundingClientRect(), \
              document.querySelector('#controls').getBoundingClientRect())";
         browser.until(seen).await;
-        let settings = "document.querySelector('#settings').checkVisibility()";
-        assert_eq!(browser.value(settings).await, false);
+        assert!(!browser.shows("#settings").await);
         browser.click("[aria-controls=goal-card]").await;
         browser.until_shown("#settings").await;
         browser.until_shown("#goals button").await;
         let unfolded = "document.querySelector('[aria-controls=goal-card]').ariaExpanded";
         assert_eq!(browser.value(unfolded).await, "true");
         browser.click("[aria-controls=goal-card]").await;
-        browser.until(&format!("!{settings}")).await;
+        browser.until("!document.querySelector('#settings').checkVisibility()").await;
         browser.close().await;
     }
-    played.close().await;
 }

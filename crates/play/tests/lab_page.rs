@@ -1,8 +1,65 @@
 //! The ladder in a real browser: sessions, settings, and the two languages.
 
-use crate::lab_player::{Played, options};
+use std::ops::Deref;
+
+use crate::course_pages::{MAX_BYTES, transferred};
+use crate::lab_player::{Played, options, two_seats};
+use seckill_play::page::PlayerOptions;
 use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
 use testkit::wait::eventually;
+
+pub const DESK: (u32, u32) = (1400, 900);
+
+/// After so long whoever has not found it is nudged. A test says when that is.
+pub const HINT_MS: u32 = 60_000;
+
+/// A reader in front of the ladder.
+pub struct Game {
+    pub played: Played,
+    browser: Browser,
+}
+
+impl Deref for Game {
+    type Target = Browser;
+
+    fn deref(&self) -> &Browser {
+        &self.browser
+    }
+}
+
+impl Game {
+    /// In front of nothing yet.
+    pub async fn new(options: PlayerOptions, language: &str, size: (u32, u32)) -> Self {
+        let played = Played::new(options).await;
+        let browser = Browser::new(language, size).await;
+        browser.hold_timer(HINT_MS).await;
+        Self { played, browser }
+    }
+
+    /// In front of what this query shows.
+    pub async fn at(size: (u32, u32), query: &str) -> Self {
+        let game = Self::new(options().await, "en", size).await;
+        game.visit(query).await;
+        game
+    }
+
+    /// Opens the page with this query, and waits until it has a session.
+    pub async fn visit(&self, query: &str) {
+        self.open(&format!("http://{}/lab?{query}", self.played.api.address)).await;
+        self.until("/^[^…]/.test(document.querySelector('#schedule').value)").await;
+    }
+
+    pub async fn close(self) {
+        self.browser.close().await;
+        self.played.close().await;
+    }
+
+    /// After the network was cut.
+    pub async fn close_after_cuts(self) {
+        self.browser.close_after_cuts().await;
+        self.played.close().await;
+    }
+}
 
 pub async fn until_schedule(browser: &Browser, schedule: &str) {
     browser.until(&format!("document.querySelector('#schedule').value === '{schedule}'")).await;
@@ -10,11 +67,7 @@ pub async fn until_schedule(browser: &Browser, schedule: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_clicked_to_its_break_and_its_address_shows_it_to_somebody_else() {
-    let played = Played::new(options().await).await;
-    let page = format!("http://{}/lab", played.api.address);
-    let browser = Browser::new("en", DESKTOP).await;
-    browser.open(&format!("{page}?rung=r05a")).await;
-    until_schedule(&browser, "–").await;
+    let browser = Game::at(DESKTOP, "rung=r05a").await;
     browser.until_text("#source-title", "crates/ladder/src/r05a_check_then_insert.rs").await;
     // Both stand where the purchase begins.
     browser.until("document.querySelectorAll('#source .at-a.at-b').length === 1").await;
@@ -23,7 +76,7 @@ async fn a_run_is_clicked_to_its_break_and_its_address_shows_it_to_somebody_else
     for (actor, schedule) in [("A", "A"), ("B", "AB"), ("A", "ABA")] {
         browser.click(&format!("[data-step={actor}]")).await;
         until_schedule(&browser, schedule).await;
-        assert_eq!(browser.value("document.querySelector('#verdict').hidden").await, true);
+        assert!(!browser.shows("#verdict").await);
     }
     browser.until_text("#source .at-b", "Point::OrdersCounted").await;
     browser.until_text("[data-buyer=A]", "is told: ordered").await;
@@ -31,8 +84,7 @@ async fn a_run_is_clicked_to_its_break_and_its_address_shows_it_to_somebody_else
     browser.click("[data-step=B]").await;
     browser.until_text("#verdict", "Broken: one_per_user").await;
     browser.until_text("#verdict", "User 1 holds 2 orders: order 1 and order 2.").await;
-    let lines = "document.querySelectorAll('#timeline li').length";
-    assert_eq!(browser.value(lines).await, 4);
+    assert_eq!(browser.count("#timeline li").await, 4);
     let address = browser.value("location.href").await.as_str().unwrap().to_owned();
     assert!(address.contains("schedule=ABAB"), "{address}");
 
@@ -65,17 +117,12 @@ async fn a_run_is_clicked_to_its_break_and_its_address_shows_it_to_somebody_else
     browser.back().await;
     until_schedule(&browser, "ABAB").await;
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rungs_follow_each_other_with_what_they_change() {
-    let played = Played::new(options().await).await;
-    let page = format!("http://{}/lab", played.api.address);
-    let browser = Browser::new("en", DESKTOP).await;
-    browser.open(&format!("{page}?rung=r08a_setnx")).await;
+    let browser = Game::at(DESKTOP, "rung=r08a_setnx").await;
     browser.until_text("#source-title", "r08a_setnx.rs").await;
-    until_schedule(&browser, "–").await;
     browser.press("n").await;
     browser.until_text("#source-title", "r08b_setnx_expire.rs").await;
     browser.click("#diff-previous summary").await;
@@ -91,25 +138,25 @@ async fn rungs_follow_each_other_with_what_they_change() {
     until_schedule(&browser, "–").await;
 
     // A lock with its lease, which the reader ends; the lesson goes on to the break.
-    browser.open(&format!("{page}?rung=r09&schedule=AA&users=1&stock=2")).await;
+    browser.visit("rung=r09&schedule=AA&users=1&stock=2").await;
     until_schedule(&browser, "AA").await;
     browser.until_text("#locks", "lock:order:1 does not say whose it is, lease ends in 3").await;
     browser.click("#lease").await;
     browser.until_text("#timeline", "the lease ends on Redis 1").await;
     browser.until_text("#locks", "none is held").await;
     // Nonsense in the address is said, and the page goes on.
+    let page = format!("http://{}/lab", browser.played.api.address);
     browser.open(&format!("{page}?rung=r05a&schedule=AXB")).await;
     browser.until_text("#message", "is no step").await;
     browser.press("n").await;
     browser.until_text("#source-title", "r05b_advisory_lock.rs").await;
     until_schedule(&browser, "–").await;
     // What locks the row is said.
-    browser.open(&format!("{page}?rung=r02")).await;
+    browser.visit("rung=r02").await;
     browser.until_text("#locks", "from select … for update until the transaction ends").await;
-    browser.open(&format!("{page}?rung=r18a")).await;
+    browser.visit("rung=r18a").await;
     browser.until_text("#locks", "an update locks the voucher's row").await;
     browser.close().await;
-    played.close().await;
 }
 
 /// What a page says in English words: none of it may be left in Chinese, but for code and names.
@@ -118,10 +165,8 @@ const ENGLISH: &str = "[...document.querySelectorAll('#timeline li, .buyer .at, 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phone_shows_it_in_chinese_and_the_language_keeps_the_schedule() {
-    let played = Played::new(options().await).await;
-    let page = format!("http://{}/lab", played.api.address);
-    let browser = Browser::new("zh-CN", PHONE).await;
-    browser.open(&format!("{page}?rung=r13d_redisson_lock&schedule=ABB&users=1&stock=2")).await;
+    let browser = Game::new(options().await, "zh-CN", PHONE).await;
+    browser.visit("rung=r13d_redisson_lock&schedule=ABB&users=1&stock=2").await;
     until_schedule(&browser, "ABB").await;
     browser.until_text("h1", "攻破一个设计").await;
     browser.until_text("[data-buyer=B]", "等待锁的释放").await;
@@ -129,11 +174,10 @@ async fn a_phone_shows_it_in_chinese_and_the_language_keeps_the_schedule() {
     browser.until("document.querySelector('[data-step=B]').disabled").await;
     assert_eq!(browser.value(ENGLISH).await, "");
     // Nothing is wider than the page, on a narrow one either.
-    let fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
-    assert_eq!(browser.value(fits).await, true);
-    browser.resize((320, 700)).await;
-    browser.until(fits).await;
-    browser.resize(PHONE).await;
+    for size in [(320, 700), PHONE] {
+        browser.resize(size).await;
+        browser.fits().await;
+    }
     // The buttons are in sight wherever the reader is in the player.
     browser.value("document.querySelector('#source').scrollIntoView()").await;
     let seen = "(box => box.top >= 0 && box.bottom <= innerHeight)\
@@ -146,12 +190,11 @@ async fn a_phone_shows_it_in_chinese_and_the_language_keeps_the_schedule() {
     until_schedule(&browser, "ABBA").await;
     browser.until_text("[data-buyer=B]", "waits for the release").await;
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_lost_a_seat_is_told_and_goes_on_and_a_third_tab_is_told_that_all_are_taken() {
-    let played = Played::new(options().await).await;
+    let played = Played::new(two_seats().await).await;
     let page = format!("http://{}/lab", played.api.address);
     let first = Browser::new("en", DESKTOP).await;
     first.open(&format!("{page}?rung=r05a&schedule=AB&users=1&stock=2")).await;
@@ -190,19 +233,10 @@ async fn who_lost_a_seat_is_told_and_goes_on_and_a_third_tab_is_told_that_all_ar
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_is_light() {
     let played = Played::new(options().await).await;
-    let site = format!("http://{}", played.api.address);
-    let http = reqwest::Client::new();
-    let load = async |path: &str| {
-        let request = http.get(format!("{site}{path}")).header("accept-encoding", "gzip");
-        let response = request.send().await.unwrap();
-        assert_eq!(response.status(), 200, "{path}");
-        assert_eq!(response.headers()["content-encoding"], "gzip", "{path}");
-        response.bytes().await.unwrap().len()
-    };
-    let page = http.get(format!("{site}/lab")).send().await.unwrap().text().await.unwrap();
+    let load = async |path: &str| transferred(&played.api, path).await.0;
+    let (mut weight, page) = transferred(&played.api, "/lab").await;
     let (before, _) = page.split_once("/lab.js\"").unwrap();
     let assets = &before[before.rfind("/assets/").unwrap()..];
-    let mut weight = load("/lab").await;
     let scripts = ["", "_explored", "_file", "_goal", "_lanes", "_scrubber", "_server"];
     let scripts = scripts.map(|part| format!("lab{part}.js"));
     let others = ["page.js", "style.css", "lab.css"].map(str::to_owned);
@@ -213,6 +247,6 @@ async fn the_page_is_light() {
     for rung in ladder::RUNGS {
         heaviest = heaviest.max(load(&format!("/api/lab/rungs/{}", rung.id)).await);
     }
-    assert!(weight + heaviest < 100_000, "{weight} + {heaviest} bytes");
+    assert!(weight + heaviest < MAX_BYTES, "{weight} + {heaviest} bytes");
     played.close().await;
 }

@@ -1,25 +1,18 @@
 //! What there is to win in the game, on every kind of rung, and how it is said; what a phone shows of a step.
 
-use crate::lab_page::until_schedule;
-use crate::lab_player::{Played, options};
-use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
-
-async fn at(played: &Played, size: (u32, u32), query: &str) -> Browser {
-    let browser = Browser::new("en", size).await;
-    browser.open(&format!("http://{}/lab?{query}", played.api.address)).await;
-    until_schedule(&browser, "–").await;
-    browser
-}
+use crate::lab_page::{Game, until_schedule};
+use crate::lab_player::options;
+use testkit::shop::web_driver::{DESKTOP, PHONE};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_explore_found_is_the_goal_and_time_payment_and_a_lost_answer_are_buttons() {
-    let played = Played::new(options().await).await;
+    let browser = Game::new(options().await, "en", DESKTOP).await;
     for (rung, goal, keys, schedule, broken) in [
         ("r13b", "one_per_user", "aaalbbbbbbaa", "AAALBBBBBBAA", "Broken in 12. Par: 12."),
         ("r24", "no_oversell", "atttabb", "ATTTABB", "Broken in 7. Par: 7."),
         ("r27a", "same_answer", "aasb", "AASB", "Broken in 4. Par: 4."),
     ] {
-        let browser = at(&played, DESKTOP, &format!("rung={rung}")).await;
+        browser.visit(&format!("rung={rung}")).await;
         browser.until_text("#goal", goal).await;
         for (nth, key) in keys.chars().enumerate() {
             browser.press(&key.to_string()).await;
@@ -27,31 +20,27 @@ async fn what_explore_found_is_the_goal_and_time_payment_and_a_lost_answer_are_b
         }
         browser.until_text("#verdict.good .won", broken).await;
         browser.until_text("#verdict", "In a shop: ").await;
-        browser.close().await;
     }
-    played.close().await;
+    browser.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_request_is_told_the_same_where_it_has_a_key() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, DESKTOP, "rung=r27b&users=1&processes=1&stock=2").await;
+    let browser = Game::at(DESKTOP, "rung=r27b&users=1&processes=1&stock=2").await;
     browser.until("document.querySelector('#again').disabled").await;
     browser.press("aa").await;
     browser.click("#again").await;
     until_schedule(&browser, "AAS").await;
     browser.until_text("#timeline", "the answer is lost").await;
-    assert_eq!(browser.value("document.querySelector('#verdict').hidden").await, true);
+    assert!(!browser.shows("#verdict").await);
     browser.press("b").await;
     browser.until_text("#verdict.good", "no promise was broken").await;
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_win_counts_on_the_ladder_and_leads_to_the_next_rung() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, DESKTOP, "rung=r01").await;
+    let browser = Game::at(DESKTOP, "rung=r01").await;
     browser.until_text("#score", "0 of ").await;
     browser.press("abba").await;
     browser.until_text("#verdict.good", "Broken in 4.").await;
@@ -59,18 +48,15 @@ async fn a_win_counts_on_the_ladder_and_leads_to_the_next_rung() {
     browser.click("#next-rung").await;
     browser.until_text("#source-title", "r02_row_lock.rs").await;
     // What two buyers cannot break is not called unbreakable where it breaks otherwise, and nothing green is shown.
-    browser.open(&format!("http://{}/lab?rung=r26a", played.api.address)).await;
-    until_schedule(&browser, "–").await;
+    browser.visit("rung=r26a").await;
     browser.until_text("#goal", "It breaks otherwise: ").await;
     browser.until("document.querySelector('#show-me').hidden").await;
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_take_no_steps_for_whoever_turns_them_off_and_the_buttons_are_one_link_away() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, DESKTOP, "rung=r05a").await;
+    let browser = Game::at(DESKTOP, "rung=r05a").await;
     browser.click("#shortcuts").await;
     browser.reload().await;
     until_schedule(&browser, "–").await;
@@ -80,15 +66,12 @@ async fn keys_take_no_steps_for_whoever_turns_them_off_and_the_buttons_are_one_l
     browser.click("[data-step=A]").await;
     until_schedule(&browser, "A").await;
     browser.close().await;
-    played.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_phone_the_newest_step_is_in_sight_and_the_code_is_folded() {
-    let played = Played::new(options().await).await;
-    let browser = at(&played, PHONE, "rung=r13b").await;
-    let code = "document.querySelector('#source').checkVisibility()";
-    assert_eq!(browser.value(code).await, false);
+    let browser = Game::at(PHONE, "rung=r13b").await;
+    assert!(!browser.shows("#source").await);
     for (nth, key) in "aaalbbb".chars().enumerate() {
         browser.press(&key.to_string()).await;
         until_schedule(&browser, &"AAALBBB"[..=nth]).await;
@@ -98,7 +81,6 @@ async fn on_a_phone_the_newest_step_is_in_sight_and_the_code_is_folded() {
         browser.until(seen).await;
     }
     browser.value("document.querySelector('[aria-controls=source-card]').click()").await;
-    browser.until(code).await;
+    browser.until_shown("#source").await;
     browser.close().await;
-    played.close().await;
 }

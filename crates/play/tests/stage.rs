@@ -67,7 +67,13 @@ fn dots(half: &str, kind: &str) -> String {
     )
 }
 
-const SCROLLS_ASIDE: &str = "document.documentElement.scrollWidth > innerWidth";
+/// Waits until the show says that each voucher was sold to a buyer of its own.
+async fn until_sold(browser: &Browser, stock: u32, nothing: u32) {
+    let said = format!(
+        "{stock} buyers hold {stock} vouchers. 0 never existed. {nothing} buyers left with nothing."
+    );
+    browser.until_text("#ours .sentence", &said).await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_doors_lead_where_they_say_and_so_does_the_navigation() {
@@ -96,7 +102,7 @@ async fn the_doors_lead_where_they_say_and_so_does_the_navigation() {
         browser.open(&format!("http://{}{path}", server.node.address)).await;
         for size in [PHONE, (320, 640)] {
             browser.resize(size).await;
-            assert_eq!(browser.value(SCROLLS_ASIDE).await, false, "{path} {size:?}");
+            browser.fits().await;
         }
         browser.until("document.readyState === 'complete'").await;
         assert!(browser.value(weight).await.as_u64().unwrap() < 100_000, "{path}");
@@ -126,12 +132,7 @@ async fn a_sale_is_watched_to_its_sentence_and_the_audit_says_the_same() {
         .map(({ left, top }) => [left, top])";
     let places = browser.value(buttons).await;
     browser.click("#start").await;
-    browser
-        .until_text(
-            "#ours .sentence",
-            "40 buyers hold 40 vouchers. 0 never existed. 360 buyers left with nothing.",
-        )
-        .await;
+    until_sold(&browser, 40, 360).await;
     browser.until_shown("#ours[data-holds=true]").await;
     // What is offered beside them moves no button.
     browser.until("document.querySelector('#beside').hidden === false").await;
@@ -171,19 +172,23 @@ async fn a_sale_is_watched_to_its_sentence_and_the_audit_says_the_same() {
 #[tokio::test(flavor = "multi_thread")]
 async fn on_the_first_page_a_sale_is_one_click_away() {
     let server = server(400, 5).await;
+    let browser = page(&server, "/", SCREEN).await;
     for size in [SCREEN, PHONE] {
-        let browser = page(&server, "/", size).await;
+        browser.resize(size).await;
         let seen = "(box => box.top >= 0 && box.bottom <= innerHeight)\
             (document.querySelector('#start').getBoundingClientRect())";
         browser.until(seen).await;
         browser.until(&format!("{} > 0", dots("ours", "waiting"))).await;
-        browser.click("#start").await;
-        browser.until_text("#ours .sentence", "40 buyers hold 40 vouchers.").await;
-        assert_eq!(browser.value("location.pathname").await, "/");
-        assert_eq!(browser.value(SCROLLS_ASIDE).await, false);
-        browser.until_shown("#other[data-holds]").await;
-        browser.close().await;
     }
+    browser.click("#start").await;
+    until_sold(&browser, 40, 360).await;
+    browser.until_shown("#other[data-holds]").await;
+    assert_eq!(browser.value("location.pathname").await, "/");
+    for size in [SCREEN, PHONE] {
+        browser.resize(size).await;
+        browser.fits().await;
+    }
+    browser.close().await;
 }
 
 /// What the stream tells of a show comes later than the answer of the API.
@@ -198,11 +203,10 @@ const LATE_EVENTS: &str = "{
 async fn the_wrong_design_comes_by_itself_and_in_sight_when_the_stream_is_later_than_the_answer() {
     let server = server(400, 5).await;
     let browser = Browser::new("en", PHONE).await;
-    let script = json!({ "source": LATE_EVENTS });
-    browser.devtools("Page.addScriptToEvaluateOnNewDocument", script).await;
-    browser.open(&format!("http://{}/watch", server.node.address)).await;
+    browser.run_first(LATE_EVENTS).await;
     for _ in 0..2 {
-        browser.until("!document.querySelector('#start').disabled").await;
+        // The second time the stream's first event tells of the show that is over.
+        browser.open(&format!("http://{}/watch", server.node.address)).await;
         browser.click("#start").await;
         browser.until("document.querySelector('#other').hidden").await;
         browser.until_shown("#other[data-holds]").await;
@@ -221,16 +225,9 @@ async fn pressed_twice_and_in_a_second_tab_it_is_one_sale() {
     for browser in [&first, &second] {
         browser.until("!document.querySelector('#start').disabled").await;
     }
-    let press =
-        "(button => (button.click(), button.click(), true))(document.querySelector('#start'))";
-    tokio::join!(first.value(press), second.value(press));
+    tokio::join!(first.press_twice("#start"), second.press_twice("#start"));
     for browser in [&first, &second] {
-        browser
-            .until_text(
-                "#ours .sentence",
-                "20 buyers hold 20 vouchers. 0 never existed. 180 buyers left with nothing.",
-            )
-            .await;
+        until_sold(browser, 20, 180).await;
     }
     let sales = server.api.get("/api/vouchers").await.body;
     assert_eq!(sales.as_array().unwrap().len(), 1, "{sales}");
@@ -243,12 +240,7 @@ async fn pressed_twice_and_in_a_second_tab_it_is_one_sale() {
         .await;
     first.click("#start").await;
     second.until("window.changes > 0").await;
-    second
-        .until_text(
-            "#ours .sentence",
-            "20 buyers hold 20 vouchers. 0 never existed. 180 buyers left with nothing.",
-        )
-        .await;
+    until_sold(&second, 20, 180).await;
     let sales = server.api.get("/api/vouchers").await.body;
     assert_eq!(sales.as_array().unwrap().len(), 2, "{sales}");
     first.close().await;
@@ -297,7 +289,7 @@ async fn the_wrong_design_beside_it_is_red_and_ours_is_green() {
     assert_eq!(browser.value("document.documentElement.scrollHeight > innerHeight").await, false);
     browser.resize(PHONE).await;
     browser.until(&format!("(([a, b]) => a[0] === b[0] && a[1] < b[1])({places})")).await;
-    assert_eq!(browser.value(SCROLLS_ASIDE).await, false);
+    browser.fits().await;
     // Whoever comes now sees both.
     browser.reload().await;
     browser.until_shown("#other[data-holds=false]").await;

@@ -93,7 +93,7 @@ function awaitShow() {
 }
 
 function renderButtons() {
-  const isBusy = isForbidden || !(isConnected || isFull) || isAsking || awaited > 0 || isUnderWay();
+  const isBusy = isForbidden || !((isConnected && !isFresh) || isFull) || isAsking || awaited > 0 || isUnderWay();
   for (const button of [start, slow, failover, against]) button.disabled = isBusy;
   const isOver = show !== null && show.number > 0 && !isUnderWay();
   start.dataset.again = String(isOver);

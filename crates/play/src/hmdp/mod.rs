@@ -46,27 +46,22 @@ pub(super) fn routes(demonstration: Demonstration) -> Router {
 
 #[cfg(test)]
 mod tests {
-    use axum::middleware::from_fn;
-    use seckill::http::server::{self, ServerLimits};
-    use seckill::http::{api, served};
+    use axum::Router;
+    use seckill::http::server::ServerLimits;
     use testkit::shop::api_client::Api;
+    use testkit::shop::served::Served;
     use testkit::shop::world::World;
     use tokio::sync::Semaphore;
 
-    use super::*;
+    use crate::play::demonstrated;
 
     #[tokio::test]
     #[allow(clippy::unwrap_used)]
     async fn without_the_permits_of_the_servers_own_routes_these_refuse() {
         let world = World::new().await;
         let app = world.app().await;
-        let routes = routes(Demonstration { app: app.clone(), admin: None });
-        let routes = served(app.clone(), api(app.clone()).merge(routes));
-        let routes = routes.layer(from_fn(translate));
-        let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-        let api = Api::at(world, listener.local_addr().unwrap());
-        let limits = ServerLimits::of(100);
-        tokio::spawn(server::serve(listener, routes, limits, std::future::pending()));
+        let routes = demonstrated(app.clone(), None, Router::new());
+        let api = Api::at(world, Served::new(routes, ServerLimits::of(100)).address);
         let memory = app.memory();
         let rows: [(&Semaphore, _, _, u16); 5] = [
             (&memory.reads, "GET", "/user/me", 401),
