@@ -2,20 +2,19 @@
 //! locked the row of the sale, and all buyers of the voucher wait behind them: for so short a time that the voucher is
 //! sold on, however many servers take steps.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use futures_util::future::{join, join_all};
+use futures_util::future::join_all;
 use seckill::model::VoucherId;
 use seckill::store::cancelled_sales;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::Mutex;
 
-use crate::orders::life::Till;
-use testkit::shop::api_client::Api;
-use testkit::shop::held_rows::end_those_who_wait;
+use testkit::shop::held_rows::{
+    end_those_who_wait, flood_behind, set_lock_timeouts, set_wait_behind_sales,
+};
+use testkit::shop::till::Till;
 use testkit::shop::world::PRICE;
 use testkit::wait::eventually;
 
@@ -27,7 +26,7 @@ const AT_ONCE: usize = 4;
 /// Processes that sell what the till sells.
 struct Servers {
     till: Till,
-    all: Vec<Api>,
+    all: Vec<Till>,
     /// Nobody buys twice.
     last_buyer: AtomicI64,
 }
@@ -35,23 +34,21 @@ struct Servers {
 impl Servers {
     async fn open(count: usize) -> Self {
         let till = Till::open(2_000).await;
-        till.api.world.users(1_500).await;
+        till.world.users(1_500).await;
         // A step that waited as long behind the sale, too, would stop the sale for good.
-        till.api.world.set_lock_timeouts("350ms", "10min").await;
+        set_lock_timeouts(till.world.database.pool(), "350ms", "10min").await;
         let mut all = Vec::new();
         for _ in 0..count {
-            let world = till.api.world.another_process();
-            let address = world.serve().await;
-            all.push(Api::at(world, address));
+            all.push(till.another_server().await);
         }
         Self { till, all, last_buyer: AtomicI64::new(1_000) }
     }
 
     /// Until the next buyer has the voucher. A busy machine may take longer than a server waits.
-    async fn sell(&self, server: &Api, voucher: VoucherId) {
+    async fn sell(&self, server: &Till, voucher: VoucherId) {
         let buyer = 1 + self.last_buyer.fetch_add(1, Ordering::Relaxed);
         eventually("the buyer has the voucher", async || {
-            let answer = server.buy(buyer, voucher).await;
+            let answer = server.api.buy(buyer, voucher).await;
             answer.status == 201 || answer.status == 409 && answer.body["code"] == "already_bought"
         })
         .await;
@@ -66,24 +63,14 @@ impl Servers {
         turns: &[T],
         step: impl AsyncFn(&T),
     ) {
-        let mut holder = self.till.api.world.begin(held).await;
-        let (stop, stopped) = watch::channel(false);
-        let steps = join_all(turns.iter().map(|turn| async {
-            while !*stopped.borrow() {
-                step(turn).await;
-            }
-        }));
         let purchases = async {
-            self.till.api.world.until_one_waits().await;
             for _ in 0..ROUNDS {
                 let at_server = |server| join_all((0..AT_ONCE).map(|_| self.sell(server, voucher)));
                 join_all(self.all.iter().map(at_server)).await;
             }
-            stop.send(true).unwrap();
         };
-        join(steps, purchases).await;
-        // Closed, it would let go a moment later.
-        sqlx::raw_sql("rollback").execute(&mut holder).await.unwrap();
+        let take = async |turn: usize| step(&turns[turn]).await;
+        flood_behind(&self.till.world, held, turns.len(), take, purchases).await;
     }
 }
 
@@ -94,9 +81,8 @@ async fn a_buyer_whose_order_is_held_keeps_nobody_from_buying() {
         let servers = Servers::open(count).await;
         let (till, voucher) = (&servers.till, servers.till.voucher.id);
         let order = till.buy(1).await;
-        let cancel = async |server: &Api| {
-            let request = server.request("POST", &format!("/api/orders/{order}/cancellation"));
-            let answer = server.send(request.bearer_auth(server.world.token(1))).await;
+        let cancel = async |server: &Till| {
+            let answer = server.own_step(1, &order, "cancellation").await;
             assert!(answer.problem(503, "unavailable").header("retry-after").is_some());
         };
         for held in [
@@ -117,13 +103,11 @@ async fn a_buyer_whose_order_is_held_keeps_nobody_from_buying() {
 #[tokio::test]
 async fn a_change_of_a_voucher_waits_for_its_text_as_long_as_a_step_waits_for_an_order() {
     let till = Till::open(9).await;
-    let (voucher, world) = (till.voucher.id, &till.api.world);
-    world.set_wait_behind_sales("1min").await;
+    let (voucher, world) = (till.voucher.id, &till.world);
+    set_wait_behind_sales(world.database.pool(), "1min").await;
     let holder =
         world.begin(&format!("select from vouchers where id = {voucher} for update")).await;
-    let edit = till.api.request("PATCH", &format!("/api/vouchers/{voucher}"));
-    let edit = edit.bearer_auth(till.admin()).json(&json!({ "title": "t" }));
-    let answer = till.api.send(edit).await;
+    let answer = till.administer("PATCH", "", &json!({ "title": "t" })).await;
     assert!(answer.problem(503, "unavailable").body["detail"].is_string(), "{answer:?}");
     // Not behind the edit, which the database has not given up yet.
     end_those_who_wait(world.database.pool()).await;
@@ -177,12 +161,12 @@ impl Servers {
             Before::Overdue => {
                 let late = format!("update orders set pay_by = sale_time() where id = {order}");
                 let late = sqlx::raw_sql(AssertSqlSafe(late));
-                late.execute(till.api.world.database.pool()).await.unwrap();
+                late.execute(till.world.database.pool()).await.unwrap();
             }
-            Before::Paid => till.pay(buyer, &order, &order).await,
+            Before::Paid => _ = till.pay(buyer, &order, &order).await,
             Before::Refunding => {
                 till.pay(buyer, &order, &order).await;
-                till.step(&till.admin(), &order, "refund").await.is(202);
+                till.admin_step(&order, "refund").await.is(202);
             }
         }
         order
@@ -193,8 +177,8 @@ impl Servers {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_step_that_has_locked_a_sale_waits_for_longer_than_buyers_do() {
     let servers = Servers::open(3).await;
-    let free = servers.till.api.world.voucher(1_000).await.id;
-    let url = &servers.till.api.world.database_url;
+    let free = servers.till.world.voucher(1_000).await.id;
+    let url = &servers.till.world.database_url;
     let mut sessions = Vec::new();
     for _ in &servers.all {
         sessions.push(Mutex::new(PgConnection::connect(url).await.unwrap()));

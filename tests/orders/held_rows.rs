@@ -1,103 +1,97 @@
 //! Another session holds a row, or a table: those who need it wait, and nobody else does.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use futures_util::future::join_all;
+use seckill::model::{Clock, SystemClock, VoucherId};
+use seckill::store::users;
 use serde_json::json;
 use sqlx::Connection;
-use tokio::sync::watch;
 
-use crate::orders::life::{Till, succeeded};
+use testkit::shop::held_rows::flood_behind;
+use testkit::shop::till::{Till, notice, succeeded};
 use testkit::shop::world::PRICE;
 use testkit::wait::eventually;
 
-/// Buyers of the sale that nobody holds.
-const BUYERS: i64 = 30;
+/// Those who wait are users from here on.
+const FIRST: i64 = 41;
 
-/// The sale of the till is held by `holder`; another one is not, and `BUYERS` have bought of it.
-async fn two_sales() -> (Till, Vec<String>) {
-    let till = Till::open(9).await;
-    till.api.world.users(40).await;
-    let other = till.api.world.priced_voucher(40).await.id;
-    let mut orders = Vec::new();
-    for buyer in 1..=BUYERS {
-        let bought = till.api.buy(buyer, other).await;
-        orders.push(bought.is(201).text_of("order_id").to_owned());
-    }
-    (till, orders)
+const SALE: &str = "select from seckill_vouchers where voucher_id = 1 for update";
+
+/// What those who wait do again and again.
+#[derive(Debug, Clone, Copy)]
+enum Waiting {
+    /// So many buyers cancel their orders.
+    Cancel(usize),
+    /// The gateway says that money went back.
+    Refunded,
+    /// So many users end their sessions.
+    LogOut(usize),
 }
 
-/// Does `ask` again and again, so many times at once, until `others` are done. `others` begin when the first one waits.
-async fn while_they_wait(
-    till: &Till,
-    at_once: usize,
-    ask: impl AsyncFn() -> u16,
-    others: impl Future<Output = ()>,
-) {
-    let held =
-        format!("select from seckill_vouchers where voucher_id = {} for update", till.voucher.id);
-    let holder = till.api.world.begin(&held).await;
-    let (stop, stopped) = watch::channel(false);
-    let waiting = join_all((0..at_once).map(|_| async {
-        while !*stopped.borrow() {
-            let status = ask().await;
-            assert!([503, 429].contains(&status), "{status}");
+/// What is held, how many wait for it at once, what for, and what they are told.
+const ROWS: [(&str, usize, Waiting, &[u16]); 5] = [
+    (SALE, 20, Waiting::Cancel(3), &[503, 429]),
+    (SALE, 8, Waiting::Cancel(1), &[503, 429]),
+    (SALE, 16, Waiting::Refunded, &[503, 429]),
+    ("select from users where id = 41 for update", 8, Waiting::LogOut(1), &[503]),
+    // As `seckill tokens` holds all users for a moment.
+    ("lock table users in share row exclusive mode", 10, Waiting::LogOut(10), &[503]),
+];
+
+/// All that needs another sale's row, and no row that is there already of a user.
+async fn others_go_on(till: &Till, other: VoucherId, users_can_be_written: bool) {
+    for buyer in 1..=20 {
+        let order = till.api.buy(buyer, other).await.is(201).text_of("order_id").to_owned();
+        let payment = till.own_payment(buyer, &order).await;
+        if buyer % 2 == 0 {
+            till.own_step(buyer, &order, "cancellation").await.is(200);
+        } else {
+            till.notify(&succeeded(&payment, &payment, PRICE)).await.is(204);
+            till.admin_step(&order, "redemption").await.is(200);
         }
-    }));
-    let others = async {
-        till.api.world.until_one_waits().await;
-        others.await;
-        stop.send(true).unwrap();
-    };
-    tokio::join!(waiting, others);
-    holder.close().await.unwrap();
+        let (path, title) = (format!("/api/vouchers/{other}"), json!({ "title": order }));
+        till.call_with("PATCH", &path, &till.admin(), &title).await.is(200);
+        for path in ["/api/me", "/api/orders"] {
+            till.get_as(buyer, path).await.is(200);
+        }
+        if users_can_be_written {
+            let (pool, phone) = (till.world.database.pool(), format!("137{buyer:08}"));
+            users::find_or_create(pool, &phone, "new", SystemClock.now()).await.unwrap();
+        }
+    }
 }
 
-/// Three buyers repeat cancellations, and all others begin to pay for what another sale sells, or cancel it.
 #[tokio::test(flavor = "multi_thread")]
-async fn buyers_who_wait_for_one_sale_keep_nobody_from_paying_for_another() {
-    let (till, orders) = two_sales().await;
-    let mut held = Vec::new();
-    for buyer in 38..=40 {
-        held.push((buyer, till.buy(buyer).await));
-    }
-    let turn = AtomicUsize::new(0);
-    let cancel = async || {
-        let (buyer, order) = &held[turn.fetch_add(1, Ordering::Relaxed) % held.len()];
-        till.own_step(*buyer, order, "cancellation").await.status
-    };
-    let others = async {
-        for (buyer, order) in (1..).zip(&orders) {
-            till.own_step(buyer, order, "payments").await.is(201);
-            till.own_step(buyer, order, "cancellation").await.is(200);
+async fn those_who_wait_for_a_row_keep_nobody_from_another() {
+    for (held, at_once, waiting, told) in ROWS {
+        println!("{at_once} {waiting:?}: {held}");
+        let till = Till::open(9).await;
+        till.world.users(50).await;
+        assert_eq!(till.voucher.id.get(), 1);
+        let other = till.world.priced_voucher(40).await.id;
+        let mut orders = Vec::new();
+        for buyer in FIRST..FIRST + 3 {
+            orders.push(till.buy(buyer).await);
         }
-    };
-    while_they_wait(&till, 20, cancel, others).await;
-}
-
-/// The gateway says of one sale that money went back, and of another one that money came.
-#[tokio::test(flavor = "multi_thread")]
-async fn notices_that_wait_for_one_sale_keep_no_notice_of_another_waiting() {
-    let (till, orders) = two_sales().await;
-    let held = till.buy(40).await;
-    let held = till.own_step(40, &held, "payments").await.text_of("payment_id").to_owned();
-    let mut payments = Vec::new();
-    for (buyer, order) in (1..).zip(&orders) {
-        let payment = till.own_step(buyer, order, "payments").await;
-        payments.push(payment.is(201).text_of("payment_id").to_owned());
-    }
-    let notice = json!({
-        "payment_id": held, "status": "refunded", "transaction_id": "t", "amount": PRICE
-    });
-    let refunded = async || till.notify(&notice).await.status;
-    let others = async {
-        for payment in &payments {
-            till.notify(&succeeded(payment, payment, PRICE)).await.is(204);
+        let payment = till.own_payment(FIRST, &orders[0]).await;
+        let refunded = notice("refunded", &payment, "t", PRICE);
+        let log_out =
+            async |user| till.call("DELETE", "/api/sessions", &till.world.token(user)).await;
+        let ask = async |number: usize| {
+            let of = |count| (number % count, FIRST + (number % count) as i64);
+            let answer = match waiting {
+                Waiting::Cancel(count) => {
+                    till.own_step(of(count).1, &orders[of(count).0], "cancellation").await
+                }
+                Waiting::Refunded => till.notify(&refunded).await,
+                Waiting::LogOut(count) => log_out(of(count).1).await,
+            };
+            assert!(told.contains(&answer.status), "{answer:?}");
+        };
+        let others = others_go_on(&till, other, !held.contains("table users"));
+        flood_behind(&till.world, held, at_once, ask, others).await;
+        if let Waiting::LogOut(_) = waiting {
+            log_out(FIRST).await.is(204);
         }
-    };
-    while_they_wait(&till, 16, refunded, others).await;
+    }
 }
 
 /// As an index that is being made holds the table: it can be read, and not written.
@@ -118,14 +112,14 @@ async fn refunds_that_cannot_be_claimed_leave_readers_their_connections() {
         ),
     ] {
         let till = Till::open(9).await;
-        let pool = till.api.world.database.pool();
+        let pool = till.world.database.pool();
         sqlx::raw_sql(rows).execute(pool).await.unwrap();
         let work = till.gateway_work().await;
-        let holder = till.api.world.begin(&format!("lock table {table} in share mode")).await;
+        let holder = till.world.begin(&format!("lock table {table} in share mode")).await;
         let readers = async {
-            till.api.world.until_one_waits().await;
+            till.world.until_one_waits().await;
             for reader in 0..40 {
-                till.api.get_as(1 + reader % 5, "/api/orders").await.is(200);
+                till.get_as(1 + reader % 5, "/api/orders").await.is(200);
             }
             holder.close().await.unwrap();
         };

@@ -1,5 +1,5 @@
-//! The life of orders against a model: drawn sequences of steps, by the database's functions and by the API, and steps that
-//! meet between any two statements.
+//! The life of orders against a model: random sequences of steps, by the database's functions and by the API, and steps that
+//! meet between any two statements. `ORDER_LIFE_SEED=7` makes the same lives again, and `ORDER_LIFE_CASES` says how many.
 
 mod case;
 mod in_database;
@@ -12,6 +12,7 @@ mod scenes;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
+use testkit::variables;
 use tokio::runtime::Runtime;
 
 use in_database::InDatabase;
@@ -19,31 +20,21 @@ use meetings::{Meeting, lanes, play};
 use model::{Shop, Step};
 use over_http::OverHttp;
 
-#[expect(clippy::disallowed_methods, reason = "there is no other way to tell a test something")]
-fn text(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
-/// A number from the environment: `ORDER_LIFE_SEED=7` draws the same lives again, and `ORDER_LIFE_CASES` says how many.
-fn told(name: &str) -> Option<u64> {
-    text(name).map(|text| text.parse().unwrap())
-}
-
 fn seed() -> u64 {
-    told("ORDER_LIFE_SEED").unwrap_or_else(|| rand::random::<u32>().into())
+    variables::number("ORDER_LIFE_SEED").unwrap_or_else(|| rand::random::<u32>().into())
 }
 
 fn cases(usual: u32) -> u32 {
-    told("ORDER_LIFE_CASES").map_or(usual, |cases| cases.try_into().unwrap())
+    variables::number("ORDER_LIFE_CASES").map_or(usual, |cases| cases.try_into().unwrap())
 }
 
 #[test]
-fn drawn_lives_by_the_functions_of_the_database_are_those_of_the_model() {
+fn random_lives_by_the_functions_of_the_database_are_those_of_the_model() {
     runs::run(cases(100), seed(), InDatabase::new);
 }
 
 #[test]
-fn drawn_lives_by_the_api_are_those_of_the_model() {
+fn random_lives_by_the_api_are_those_of_the_model() {
     runs::run(cases(60), seed(), OverHttp::new);
 }
 
@@ -75,7 +66,7 @@ async fn two_steps_that_meet_between_any_two_statements_come_to_one_of_their_seq
     let mut lanes = lanes().await;
     let mut meetings = scenes::all(&lanes[0].points);
     // A mutant of one function is caught by those who call it.
-    if let Some(mutated) = text("ORDER_LIFE_FUNCTION") {
+    if let Some(mutated) = variables::text("ORDER_LIFE_FUNCTION") {
         meetings.retain(|it| it.steps.iter().any(|step| step.functions().contains(&&*mutated)));
     }
     let (all, played) = (meetings.len(), play(meetings, &mut lanes).await);
@@ -85,15 +76,15 @@ async fn two_steps_that_meet_between_any_two_statements_come_to_one_of_their_seq
 }
 
 #[test]
-fn drawn_steps_that_meet_after_a_drawn_life_come_to_one_of_their_sequences() {
+fn random_steps_that_meet_after_a_random_life_come_to_one_of_their_sequences() {
     let seed = seed();
     let runtime = Runtime::new().unwrap();
     let mut lanes = runtime.block_on(lanes());
-    let drawn = (runs::lives(), runs::step(), runs::step(), any::<prop::sample::Index>());
+    let random = (runs::lives(), runs::step(), runs::step(), any::<prop::sample::Index>());
     let mut runner = runs::runner(1, seed);
     let mut meetings = Vec::new();
     for _ in 0..cases(100) {
-        let (before, first, second, point) = drawn.new_tree(&mut runner).unwrap().current();
+        let (before, first, second, point) = random.new_tree(&mut runner).unwrap().current();
         let points = first
             .functions()
             .iter()

@@ -3,8 +3,8 @@
 mod draw_numbers;
 mod held_orders;
 mod held_rows;
-pub mod life;
+mod life;
 mod life_model;
-pub mod lines;
+mod lines;
 mod money;
-pub mod races;
+mod races;

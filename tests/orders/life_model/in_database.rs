@@ -53,16 +53,23 @@ impl InDatabase {
         .await
     }
 
-    async fn buy(&mut self, case: &Case, buyer: Buyer, sale: Sale) -> String {
-        let (voucher, id) = (case.vouchers[sale], case.new_id());
+    /// Calls the function of a purchase at `time`.
+    async fn sell(&mut self, voucher: VoucherId, id: i64, buyer: Buyer, time: &str) -> String {
         let said = self.say(format!(
-            "select reason from sell({voucher}, array[{id}], array[{buyer}], array[sale_time()])"
+            "select reason from sell({voucher}, array[{id}], array[{buyer}], array({time}))"
         ));
         match said.await.as_deref() {
             None => "ordered".to_owned(),
             Some("too_soon") => "too_many_requests".to_owned(),
             Some(said) => said.to_owned(),
         }
+    }
+
+    async fn buy_again(&mut self, case: &Case, nth: Nth) -> String {
+        let (voucher, id) = (case.voucher_of(nth), case.order(nth));
+        let time =
+            format!("select created_at from orders where id = {id} and voucher_id = {voucher}");
+        self.sell(voucher, id, case.buyer_of(nth), &time).await
     }
 
     async fn open(&mut self, world: &World, case: &Case, nth: Nth) -> Option<String> {
@@ -185,7 +192,11 @@ impl Driver for InDatabase {
         let of = |nth| format!("{}, {}", case.voucher_of(nth), case.order(nth));
         let nothing = VoucherChange::default();
         Some(match step {
-            Step::Buy(buyer, sale) => self.buy(case, buyer, sale).await,
+            Step::Buy(buyer, sale) => {
+                let (voucher, id) = (case.vouchers[sale], case.new_id());
+                self.sell(voucher, id, buyer, "select sale_time()").await
+            }
+            Step::BuyAgain(nth) => self.buy_again(case, nth).await,
             Step::Open(nth) => return self.open(world, case, nth).await,
             Step::Took(nth, number, money) => self.took(case, (nth, number, money)).await,
             Step::Failed(nth, number) => {

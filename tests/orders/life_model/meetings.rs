@@ -34,7 +34,7 @@ impl Step {
     /// The functions between whose statements it can be stopped.
     pub const fn functions(self) -> &'static [&'static str] {
         match self {
-            Self::Buy(..) => &["sell"],
+            Self::Buy(..) | Self::BuyAgain(_) => &["sell"],
             Self::Open(_) => &["open_payment"],
             Self::Took(..) => &["apply_payment", "judge_payment"],
             Self::Failed(..) => &["fail_payment"],

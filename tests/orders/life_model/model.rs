@@ -22,6 +22,7 @@ impl Shop {
         }
         match step {
             Buy(buyer, sale) => self.buy(buyer, sale),
+            BuyAgain(_) => "ordered",
             Open(at) => return self.open(at),
             Took(at, number, Money(name, amount)) => self.took(at, number, name, amount.in_money()),
             Failed(at, number) => self.failed(at, number),

@@ -38,6 +38,13 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
     ("late money goes back if its buyer bought again", with_stock(2), &EXPIRED, &[
         (Buy(1, 0), "ordered"), (PAY, "order_cancelled"), (Gateway, "refund 0.1 of 1: m1, 8000"),
     ]),
+    ("late money revives nothing of a cancelled sale", with_stock(1), &EXPIRED, &[
+        (CancelSale(0), "done"), (PAY, "order_cancelled"), (Gateway, "refund 0.1 of 1: m1, 8000"),
+    ]),
+    ("a purchase that is sent again is the same order, whatever became of it", with_stock(2), &PAID, &[
+        (BuyAgain(0), "ordered"), (Refund(0), "done"), (Gateway, "refund 0.1 of 1: m1, 8000"), (Buy(1, 0), "ordered"),
+        (BuyAgain(0), "ordered"), (Pass(18_000), ""), (Expire, ""), (Buy(1, 0), "sale_ended"), (BuyAgain(1), "ordered"),
+    ]),
     ("late money passes nobody in line", with_stock(1), &[], &[
         (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (Enter(2, 0), "entered as 1"), (LATE, ""), (Expire, ""),
         (PAY, "order_cancelled"), (Serve, ""), (Open(1), "opened 1"), (Gateway, "refund 0.1 of 1: m1, 8000"),
@@ -102,6 +109,10 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
         (Enter(2, 0), "entered as 1"), (Enter(3, 0), "entered as 2"), (Enter(3, 0), "entered_before"), (Leave(2, 0), "left"),
         (CANCEL, "done"), (Buy(2, 0), "line_open"), (Serve, ""), (Buy(3, 0), "already_bought"),
         (Buy(2, 0), "sold_out"), (LATE, ""), (Expire, ""), (Buy(2, 0), "ordered"),
+    ]),
+    ("whoever misses an offer may stand in line again", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (Enter(2, 0), "entered as 1"), (Enter(3, 0), "entered as 2"), (CANCEL, "done"),
+        (Serve, ""), (LATE, ""), (Expire, ""), (Serve, ""), (Enter(2, 0), "entered as 1"), (Buy(3, 0), "already_bought"),
     ]),
     ("a sale that is paused offers nothing", with_stock(1), &[], &[
         (Buy(1, 0), "ordered"), (Enter(2, 0), "entered as 1"), (Pause(0, true), "changed"), (CANCEL, "done"), (Serve, ""),

@@ -78,6 +78,7 @@ pub fn step() -> impl Strategy<Value = Step> {
     let pass = [1, 2, MINUTE, 15 * MINUTE - 1, 15 * MINUTE, 20 * MINUTE, HOUR, 5 * HOUR];
     prop_oneof![
         12 => (buyer.clone(), sale.clone()).prop_map(|(buyer, sale)| Step::Buy(buyer, sale)),
+        3 => nth.clone().prop_map(Step::BuyAgain),
         10 => nth.clone().prop_map(Step::Open),
         12 => (nth.clone(), number(), money.clone()).prop_map(|(nth, number, money)| Step::Took(nth, number, money)),
         2 => (nth.clone(), number()).prop_map(|(nth, number)| Step::Failed(nth, number)),

@@ -27,7 +27,7 @@ const LATE: Step = Pass(900);
 #[rustfmt::skip] // a table
 const SCENES: &[(i64, &[Step], &[Step])] = &[
     (2, &[Buy(1, 0), Open(0)], &[PAY, AGAIN, Open(0), CANCEL, Redeem(0), Failed(0, 1), REFUNDED, CancelSale(0)]),
-    (2, &[Buy(1, 0)], &[Open(0), CANCEL]),
+    (2, &[Buy(1, 0)], &[Open(0), CANCEL, BuyAgain(0)]),
     (1, &[], &[Buy(1, 0), Buy(2, 0), Restock(0, 1), Restock(0, -1), Pause(0, true), CancelSale(0), Pass(18_000)]),
     (2, &[Buy(1, 0), Open(0), LATE], &[PAY, Open(0), CANCEL, Expire, REFUNDED, Restock(0, -1)]),
     (2, &[Buy(1, 0), Open(0), LATE, Expire], &[PAY, AGAIN, Failed(0, 1), Buy(1, 0), REFUNDED, Pause(0, true)]),

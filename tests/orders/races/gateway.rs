@@ -6,46 +6,74 @@ use chrono::TimeDelta;
 use seckill::model::{Clock, OrderStatus};
 use seckill::orders::StepAnswer;
 use seckill::store::order_steps::AdministratorStep;
-use seckill::store::payments::{self, NoticeOutcome, Opened, keep_pay_url, open};
+use seckill::store::payments::{self, NoticeOutcome, Opened, PaymentId, keep_pay_url, open};
 use seckill::store::{payment_cancellations, refunds};
 
 use testkit::shop::world::{PRICE, user};
 
 use super::Stage;
 
+impl Stage {
+    /// A server wants to ask the gateway where to pay.
+    async fn asks(&self) -> Opened {
+        let steps = self.world.database.steps();
+        open(steps, &self.order, user(1), Duration::from_secs(4)).await.unwrap()
+    }
+
+    /// A server keeps where to pay.
+    async fn keeps(&self) -> OrderStatus {
+        let steps = self.world.database.steps();
+        keep_pay_url(steps, self.payment, "https://pay.example/").await.unwrap()
+    }
+
+    /// The payments that the gateway is to be told are not wanted.
+    async fn due(&self) -> Vec<PaymentId> {
+        let (steps, now) = (self.world.database.steps(), self.world.clock.now());
+        payment_cancellations::list_due(steps, now, 9).await.unwrap()
+    }
+
+    /// A server claims to tell the gateway of the cancellation. Returns the attempt.
+    async fn claims(&self) -> i32 {
+        let (steps, now) = (self.world.database.steps(), self.world.clock.now());
+        let until = now + TimeDelta::seconds(30);
+        payment_cancellations::claim(steps, self.payment, now, until).await.unwrap().unwrap()
+    }
+
+    /// The gateway has taken it.
+    async fn records(&self, attempt: i32) {
+        let steps = self.world.database.steps();
+        payment_cancellations::record(steps, self.payment, attempt, None, None).await.unwrap();
+    }
+}
+
 /// While the gateway is asked where to pay, the order is cancelled, and the gateway gets the cancellation before it knows
 /// the payment: it gets it again.
 #[tokio::test]
 async fn a_payment_that_is_announced_after_its_cancellation_is_cancelled_once_more() {
     let stage = Stage::new(1).await;
-    let (steps, now) = (stage.world.database.steps(), stage.world.clock.now());
-    let due = async || payment_cancellations::list_due(steps, now, 9).await.unwrap();
-    let kept = async || keep_pay_url(steps, stage.payment, "https://pay.example/").await.unwrap();
-    assert_eq!(kept().await, OrderStatus::Unpaid);
-    assert!(matches!(stage.cancel().await, StepAnswer::Done(_)));
-    assert_eq!(due().await, [stage.payment]);
-    stage.record_cancellation(stage.claim_cancellation().await).await;
-    assert!(due().await.is_empty());
-    assert_eq!(kept().await, OrderStatus::Cancelled);
-    assert_eq!(due().await, [stage.payment]);
+    assert_eq!(stage.keeps().await, OrderStatus::Unpaid);
+    stage.cancel().await;
+    assert_eq!(stage.due().await, [stage.payment]);
+    stage.records(stage.claims().await).await;
+    assert!(stage.due().await.is_empty());
+    assert_eq!(stage.keeps().await, OrderStatus::Cancelled);
+    assert_eq!(stage.due().await, [stage.payment]);
     // Money that came meanwhile goes back: the gateway is not told that it is not wanted.
     assert_eq!(stage.pay("late").await, NoticeOutcome::OrderCancelled);
-    assert_eq!(kept().await, OrderStatus::Cancelled);
-    assert!(due().await.is_empty());
+    assert_eq!(stage.keeps().await, OrderStatus::Cancelled);
+    assert!(stage.due().await.is_empty());
 }
 
 /// The money of a cancelled order comes while a server keeps where to pay.
 #[tokio::test]
 async fn a_payment_whose_money_comes_while_its_address_is_kept_is_not_cancelled_once_more() {
     let stage = Stage::new(1).await;
-    let (steps, now) = (stage.world.database.steps(), stage.world.clock.now());
-    assert!(matches!(stage.cancel().await, StepAnswer::Done(_)));
-    stage.record_cancellation(stage.claim_cancellation().await).await;
-    let kept = async { keep_pay_url(steps, stage.payment, "https://pay.example/").await.unwrap() };
+    stage.cancel().await;
+    stage.records(stage.claims().await).await;
     let (voucher, order) = (stage.voucher.id, stage.order.id);
     let late = format!("select judge_payment({voucher}, {order}, 1, 'first', {PRICE})");
-    assert_eq!(stage.world.behind(&late, kept).await, OrderStatus::Cancelled);
-    assert!(payment_cancellations::list_due(steps, now, 9).await.unwrap().is_empty());
+    assert_eq!(stage.world.behind(&late, stage.keeps()).await, OrderStatus::Cancelled);
+    assert!(stage.due().await.is_empty());
 }
 
 /// A server has told the gateway of the cancellation, and writes so, while another one keeps where to pay: whichever writes
@@ -55,21 +83,15 @@ async fn a_server_that_told_the_gateway_too_early_does_not_end_what_is_to_be_tol
     let row = "select from payment_cancellations for update";
     for is_recorded_first in [true, false] {
         let stage = Stage::new(1).await;
-        assert!(matches!(stage.cancel().await, StepAnswer::Done(_)));
-        let attempt = stage.claim_cancellation().await;
-        let (steps, now) = (stage.world.database.steps(), stage.world.clock.now());
-        let recorded = stage.record_cancellation(attempt);
-        let kept =
-            async { keep_pay_url(steps, stage.payment, "https://pay.example/").await.unwrap() };
-        let ((), status) = if is_recorded_first {
-            stage.world.both_behind(row, recorded, kept).await
+        stage.cancel().await;
+        let recorded = stage.records(stage.claims().await);
+        let status = if is_recorded_first {
+            stage.world.both_behind(row, recorded, stage.keeps()).await.1
         } else {
-            let (status, ()) = stage.world.both_behind(row, kept, recorded).await;
-            ((), status)
+            stage.world.both_behind(row, stage.keeps(), recorded).await.0
         };
         assert_eq!(status, OrderStatus::Cancelled);
-        let due = payment_cancellations::list_due(steps, now, 9).await.unwrap();
-        assert_eq!(due, [stage.payment], "recorded first: {is_recorded_first}");
+        assert_eq!(stage.due().await, [stage.payment], "recorded first: {is_recorded_first}");
     }
 }
 
@@ -77,21 +99,21 @@ async fn a_server_that_told_the_gateway_too_early_does_not_end_what_is_to_be_tol
 #[tokio::test]
 async fn an_attempt_whose_claim_is_over_postpones_nothing() {
     let stage = Stage::new(1).await;
-    let steps = stage.world.database.steps();
-    let asked = async || open(steps, &stage.order, user(1), Duration::from_secs(4)).await.unwrap();
+    let (steps, now) = (stage.world.database.steps(), stage.world.clock.now());
     let failed = async |attempt| {
         payments::ask_later(steps, stage.payment, attempt, Duration::ZERO).await.unwrap();
     };
     stage.pass(5).await;
-    assert!(matches!(asked().await, Opened::Ask { attempt: 2, .. }));
+    assert!(matches!(stage.asks().await, Opened::Ask { attempt: 2, .. }));
     failed(1).await;
-    assert!(matches!(asked().await, Opened::AskLater { .. }));
+    assert!(matches!(stage.asks().await, Opened::AskLater { .. }));
     failed(2).await;
-    assert!(matches!(asked().await, Opened::Ask { attempt: 3, .. }));
+    assert!(matches!(stage.asks().await, Opened::Ask { attempt: 3, .. }));
 
-    let stage = Stage::paid().await;
-    let (steps, now) = (stage.world.database.steps(), stage.world.clock.now());
-    assert!(matches!(stage.administer(AdministratorStep::Refund).await, StepAnswer::Done(_)));
+    // The same of a refund.
+    assert_eq!(stage.pay("first").await, NoticeOutcome::Applied);
+    let refund = stage.orders.administer(AdministratorStep::Refund, stage.order.id, None).await;
+    assert!(matches!(refund.unwrap(), StepAnswer::Done(_)));
     let claimed = async |seconds| {
         let at = now + TimeDelta::seconds(seconds);
         let until = at + TimeDelta::seconds(30);
@@ -100,20 +122,18 @@ async fn an_attempt_whose_claim_is_over_postpones_nothing() {
     };
     let failed =
         async |attempt| refunds::postpone(steps, stage.payment, attempt, "", now).await.unwrap();
-    assert_eq!([claimed(1).await, claimed(32).await], [Some(1), Some(2)]);
+    assert_eq!([claimed(6).await, claimed(37).await], [Some(1), Some(2)]);
     failed(1).await;
-    assert_eq!(claimed(33).await, None);
+    assert_eq!(claimed(38).await, None);
     failed(2).await;
-    assert_eq!(claimed(33).await, Some(3));
+    assert_eq!(claimed(38).await, Some(3));
 }
 
 /// Who was to ask the gateway has died, and the database's clock goes back by an hour.
 #[tokio::test]
 async fn a_claim_lasts_no_longer_because_the_clock_goes_back() {
     let stage = Stage::new(1).await;
-    let steps = stage.world.database.steps();
-    let asked = async || open(steps, &stage.order, user(1), Duration::from_secs(4)).await.unwrap();
-    assert!(matches!(asked().await, Opened::AskLater { .. }));
+    assert!(matches!(stage.asks().await, Opened::AskLater { .. }));
     stage.pass(-3600).await;
-    assert!(matches!(asked().await, Opened::Ask { attempt: 2, .. }));
+    assert!(matches!(stage.asks().await, Opened::Ask { attempt: 2, .. }));
 }

@@ -13,6 +13,8 @@ pub type Nth = usize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Buy(Buyer, Sale),
+    /// The purchase of the order is sent once more, because its answer was lost.
+    BuyAgain(Nth),
     /// The order's buyer begins a payment, or finds the one that is pending.
     Open(Nth),
     Took(Nth, i32, Money),
@@ -216,7 +218,8 @@ impl Step {
     /// The order that it names.
     pub fn order(&mut self) -> Option<&mut Nth> {
         match self {
-            Open(at)
+            BuyAgain(at)
+            | Open(at)
             | Took(at, ..)
             | Failed(at, _)
             | GaveBack(at, ..)
