@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a plan of JMeter's without a window, and judges what came out: JMeter itself exits 0
+# Runs a plan of this directory without a window, and judges what came out: JMeter itself exits 0
 # whatever it found.
 #
 #   seckill voucher add --title rush --stock 100
@@ -8,7 +8,6 @@
 #   loadtest/jmeter/run.sh double_click            each user clicks many times at once
 #   RUNG=r01 loadtest/jmeter/run.sh rush           a rung of the lab, see `seckill lab serve`
 #   DIALECT=hmdp loadtest/jmeter/run.sh rush       a server that speaks as hm-dianping does, `seckill play`
-#   loadtest/jmeter/run.sh my.jmx [-Jname=value …] a plan of one's own, see below
 #
 #   BASE_URL       the server (default http://127.0.0.1:8080; for a rung http://127.0.0.1:8081)
 #   DIALECT        what it speaks: seckill, or hmdp as hm-dianping does (default seckill)
@@ -24,12 +23,6 @@
 #   TIME_LIMIT     seconds after which JMeter is stopped (default 180)
 #   JMETER_HOME    JMeter 3 or later; without it the `jmeter` in PATH, Debian's 2.13 included
 #
-# A plan of one's own that reads the properties `path` and `tokens` is judged as ours are. Any other plan runs
-# as it is: without TOKENS, USERS and CLICKS, with the properties scheme, host and port of BASE_URL and those
-# that are given here. Properties without a default and files that it lacks are said before anything is sent;
-# a variable that nothing seems to define is a warning. Its own assertions judge, and, with VOUCHER, the stock
-# of that voucher at BASE_URL, asked for in DIALECT.
-#
 # Exit status 0: every check held. 1: one did not (an oversell among them). 2: could not run. The
 # users must not hold the voucher yet, and nobody else may buy it meanwhile.
 set -euo pipefail
@@ -43,19 +36,10 @@ die() {
 
 # --- What is asked for -----------------------------------------------------------------------
 
-[[ $# -ge 1 && $1 != -* ]] || die 'usage: loadtest/jmeter/run.sh rush|double_click|PLAN.jmx [-Jname=value ...]; what is set by variables stands at the top of this file.'
-plan=$1
-shift
-for property in "$@"; do
-    [[ $property =~ ^-J[^=]+=. ]] || die "'$property' is not a property such as -Jname=value."
-done
-given=("$@")
-[[ -e $plan || $plan == *.jmx ]] || plan=$here/$plan.jmx
-[[ -f $plan && -r $plan ]] || die "there is no plan '$plan'."
-grep -q '<jmeterTestPlan' "$plan" || die "'$plan' is not a plan of JMeter's."
-name=$(basename "$plan" .jmx)
-foreign=''
-if ! grep -qE '__(P|property)\(path[,)]' "$plan" || ! grep -qE '__(P|property)\(tokens[,)]' "$plan"; then foreign=yes; fi
+[[ $# -eq 1 && ${1:-} =~ ^(rush|double_click)$ ]] ||
+    die 'usage: loadtest/jmeter/run.sh rush|double_click; what is set by variables stands at the top of this file.'
+name=$1
+plan=$here/$name.jmx
 dialect=${DIALECT:-seckill}
 [[ $dialect == seckill || $dialect == hmdp ]] || die "DIALECT='$dialect' is neither seckill nor hmdp."
 
@@ -93,32 +77,8 @@ report=${REPORT:-jmeter-$name}
 # As JMeter will get them. An empty value would take the property away: a bare token comes after a space.
 properties=(-Jscheme="$scheme" -Jhost="$host" -Jport="$port")
 if [[ $dialect == hmdp ]]; then properties+=('-Jtoken_scheme= ' -Jstatuses=200); fi
-if [[ -n $foreign ]]; then
-    [[ -z $rung ]] || die "RUNG: '$plan' does not read the properties path and tokens, so it cannot buy at a rung."
-    [[ -z $expect_orders || -n ${VOUCHER:-} ]] || die 'EXPECT_ORDERS: set VOUCHER, too, whose stock is to be looked at.'
-    for variable in TOKENS USERS CLICKS; do
-        [[ -z ${!variable:-} ]] || die "$variable: '$plan' does not read it, but brings users and tokens of its own."
-    done
-    asks=$(GIVEN=$(printf '%s\n' "${properties[@]#-J}" ${given[@]+"${given[@]#-J}"}) awk -f "$here/lacking.awk" "$plan") ||
-        die "'$plan' cannot be read."
-    lacks=''
-    while read -r kind asked; do
-        case $kind in
-        property) lacks+="the property '$asked', which has no default: give it by -J$asked=VALUE"$'\n' ;;
-        file)
-            for file in "$asked" "$(dirname "$plan")/$asked"; do [[ ! -f $file || ! -s $file ]] || continue 2; done
-            lacks+="the file '$asked' of a CSV Data Set, or it is empty: write it, or name another one in the plan"$'\n'
-            ;;
-        variable) printf "jmeter: warning: nothing in '%s' seems to define \${%s}.\n" "$plan" "$asked" >&2 ;;
-        esac
-    done <<<"$asks"
-    if [[ -n $lacks ]]; then
-        while IFS= read -r lack; do printf "jmeter: '%s' lacks %s.\n" "$plan" "$lack" >&2; done <<<"${lacks%$'\n'}"
-        exit 2
-    fi
-fi
 
-[[ -n $foreign && -z ${VOUCHER:-} ]] || command -v curl >/dev/null || die 'curl is missing: run scripts/setup.sh loadtest.'
+command -v curl >/dev/null || die 'curl is missing: run scripts/setup.sh loadtest.'
 command -v java >/dev/null || [[ -n ${JAVA_HOME:-} ]] || die 'java is missing: run scripts/setup.sh loadtest.'
 
 # Debian's is known by what starts it; it needs help, see debian.bsh.
@@ -202,23 +162,19 @@ if [[ -n $rung ]]; then
     what="$rung, voucher $voucher at $url"
     tokens=$work/tokens.csv
     awk -v n="$users" 'BEGIN { print "user_id,token"; for (i = 1; i <= n; i++) print i "," i }' >"$tokens"
-elif [[ -n $foreign && -z ${VOUCHER:-} ]]; then
-    what=$plan
 else
-    if [[ -z $foreign ]]; then
-        tokens=${TOKENS:-tokens.csv}
-        how="\"seckill tokens --users $users --out $tokens\" writes it"
-        [[ -r $tokens ]] || die "TOKENS: there is no '$tokens': $how."
-        if [[ $(head -n 1 "$tokens" | tr -d '\r') != user_id,token ]]; then
-            ! grep -qE '[,"[:space:]].*.' <(tr -d '\r' <"$tokens") ||
-                die "TOKENS: '$tokens' has neither the head user_id,token nor one token a line: $how."
-            awk 'BEGIN { print "user_id,token" } { sub(/\r$/, "") } $0 != "" { print NR "," $0 }' "$tokens" >"$work/tokens.csv"
-        fi
-        [[ -e $work/tokens.csv ]] && lines_in=$work/tokens.csv || lines_in=$tokens
-        lines=$(($(grep -c . "$lines_in") - 1))
-        ((lines >= users)) || die "TOKENS: '$tokens' has $lines tokens, and this needs $users: $how."
-        tokens=$(cd "$(dirname "$lines_in")" && pwd)/$(basename "$lines_in") # JMeter would look beside the plan
+    tokens=${TOKENS:-tokens.csv}
+    how="\"seckill tokens --users $users --out $tokens\" writes it"
+    [[ -r $tokens ]] || die "TOKENS: there is no '$tokens': $how."
+    if [[ $(head -n 1 "$tokens" | tr -d '\r') != user_id,token ]]; then
+        ! grep -qE '[,"[:space:]].*.' <(tr -d '\r' <"$tokens") ||
+            die "TOKENS: '$tokens' has neither the head user_id,token nor one token a line: $how."
+        awk 'BEGIN { print "user_id,token" } { sub(/\r$/, "") } $0 != "" { print NR "," $0 }' "$tokens" >"$work/tokens.csv"
     fi
+    [[ -e $work/tokens.csv ]] && lines_in=$work/tokens.csv || lines_in=$tokens
+    lines=$(($(grep -c . "$lines_in") - 1))
+    ((lines >= users)) || die "TOKENS: '$tokens' has $lines tokens, and this needs $users: $how."
+    tokens=$(cd "$(dirname "$lines_in")" && pwd)/$(basename "$lines_in") # JMeter would look beside the plan
     look "${VOUCHER:-}"
     [[ -n $answer ]] || die "there is no voucher ${VOUCHER:+$VOUCHER }at $url: $add."
     voucher=$(member id) before=$(member stock)
@@ -227,9 +183,9 @@ else
     [[ $sale == on_sale || $sale == sold_out ]] || die "voucher $voucher is not on sale ($sale): $add."
     path=$([[ $dialect == hmdp ]] && echo "/voucher-order/seckill/$voucher" || echo "/api/vouchers/$voucher/orders")
     what="voucher $voucher at $url"
-    [[ -n $foreign ]] || greet
+    greet
 fi
-if [[ -z $foreign && $name == double_click ]] && ((before < users)); then
+if [[ $name == double_click ]] && ((before < users)); then
     die "$what has $before left, too few for $users users: set USERS, or put another voucher on sale."
 fi
 
@@ -238,17 +194,13 @@ fi
 jtl=$report.jtl log=$report.log
 rm -f "$jtl" "$log" # JMeter would write behind what is there
 printf 'jmeter %s: %s\n' "$name" "$what"
-if [[ -z $foreign ]]; then
-    printf '  %s users, %s click(s) each, all at once; stock %s before' "$users" "$clicks" "$before"
-    properties+=(-Jpath="$path" -Jtokens="$tokens" -Jusers="$users" -Jclicks="$clicks" -Jsample_variables=user_id,code)
-elif [[ -n ${VOUCHER:-} ]]; then
-    printf '  stock %s before' "$before"
-fi
+printf '  %s users, %s click(s) each, all at once; stock %s before' "$users" "$clicks" "$before"
+properties+=(-Jpath="$path" -Jtokens="$tokens" -Jusers="$users" -Jclicks="$clicks" -Jsample_variables=user_id,code)
 save=jmeter.save.saveservice
 # In the background and waited for: bash handles no signal while it waits for a program in the
 # foreground. Nothing is sent twice: a purchase is not to be bought again by the client.
 timeout --signal TERM --kill-after 10 "$time_limit" "${jmeter[@]}" -n -t "$plan" -l "$jtl" -j "$log" \
-    "${properties[@]}" ${given[@]+"${given[@]}"} -Jhttpclient4.retrycount=0 -Jjmeterengine.nongui.port=0 \
+    "${properties[@]}" -Jhttpclient4.retrycount=0 -Jjmeterengine.nongui.port=0 \
     -Jsampleresult.default.encoding=UTF-8 \
     -J$save.output_format=csv -J$save.print_field_names=true -J$save.default_delimiter=, \
     -J$save.assertion_results_failure_message=false >"$work/jmeter.out" 2>&1 </dev/null &
@@ -265,26 +217,15 @@ fi
 
 # --- The verdict -----------------------------------------------------------------------------
 
-after=''
-if [[ -n ${voucher:-} ]]; then
-    [[ -n $rung || $dialect == hmdp ]] || sleep 1.2 # what the API shows is at most a second old
-    if [[ -n $rung ]]; then ask "$url/lab/$rung/vouchers/$voucher"; else look "$voucher"; fi
-    after=$(member stock)
-    [[ $status == 200 && -n $after ]] || die "$url answered $status, and no stock of voucher $voucher."
-    printf ', %s after\n' "$after"
-fi
-printf '\n'
-
-if [[ -n $foreign ]]; then
-    awk -v before="${before:-}" -v after="$after" -v expect="$expect_orders" \
-        -f "$here/samples.awk" -f "$here/foreign.awk" "$jtl" && status=0 || status=1
-    printf '  %s\n\n' "$jtl"
-    exit "$status"
-fi
+[[ -n $rung || $dialect == hmdp ]] || sleep 1.2 # what the API shows is at most a second old
+if [[ -n $rung ]]; then ask "$url/lab/$rung/vouchers/$voucher"; else look "$voucher"; fi
+after=$(member stock)
+[[ $status == 200 && -n $after ]] || die "$url answered $status, and no stock of voucher $voucher."
+printf ', %s after\n\n' "$after"
 
 awk -v name="$name" -v users="$users" -v clicks="$clicks" -v before="$before" -v after="$after" \
     -v expect="$expect_orders" -v rung="$rung" -v dialect="$dialect" -v audit_orders="$(member orders)" \
     -v audit_oversold="$(member oversold)" -v audit_duplicates="$(member duplicates)" \
-    -f "$here/samples.awk" -f "$here/sale.awk" "$jtl" && status=0 || status=1
+    -f "$here/sale.awk" "$jtl" && status=0 || status=1
 printf '  %s\n\n' "$jtl"
 exit "$status"

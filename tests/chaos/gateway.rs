@@ -1,8 +1,9 @@
-//! The payment gateway of the sales for money, and what it did.
+//! The payment gateway of the sales for money, and what it did; and how its customers ask the nodes.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -13,9 +14,12 @@ use axum::routing::post;
 use axum::{Json, Router};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use reqwest::Method;
 use seckill::http::webhook::{SIGNATURE, SigningKey};
 use serde_json::{Value, json};
 
+pub(super) const PRICE: i64 = 8_000;
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
 pub(super) const SECRET: &str = "what the gateway and the shop share";
 
 /// What the gateway did.
@@ -44,7 +48,7 @@ pub(super) struct Gateway {
     seed: u64,
     /// What it makes of what the shop asks.
     whims: Arc<Mutex<StdRng>>,
-    pub(super) client: reqwest::Client,
+    client: reqwest::Client,
     pub(super) nodes: Arc<Mutex<Vec<SocketAddr>>>,
 }
 
@@ -72,13 +76,73 @@ impl Gateway {
     }
 
     /// One of the nodes in turn, which may be dead.
-    pub(super) fn node(&self, turn: u32) -> SocketAddr {
+    fn node(&self, turn: u32) -> SocketAddr {
         let nodes = self.nodes.lock().unwrap();
         nodes[turn as usize % nodes.len()]
     }
 
+    /// One request after the other, to the nodes in turn from this one on, each until it is answered for good: the status
+    /// and the body.
+    pub(super) async fn insist(
+        &self,
+        method: Method,
+        path: &str,
+        token: &str,
+        stop: &AtomicBool,
+        mut turn: u32,
+    ) -> Option<(u16, Value)> {
+        while !stop.load(Ordering::Relaxed) {
+            let url = format!("http://{}{path}", self.node(turn));
+            turn = turn.wrapping_add(1);
+            let request = self.client.request(method.clone(), url).bearer_auth(token);
+            if let Ok(answer) = request.send().await {
+                let status = answer.status().as_u16();
+                match (status, answer.bytes().await) {
+                    (204, Ok(_)) => return Some((status, Value::Null)),
+                    (503, _) | (_, Err(_)) => {}
+                    (_, Ok(body)) => {
+                        if let Ok(body) = serde_json::from_slice(&body) {
+                            return Some((status, body));
+                        }
+                    }
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        None
+    }
+
+    /// What a buyer does with an order: seven of ten pay, one cancels, two do nothing.
+    pub(super) async fn decide(
+        &self,
+        order: &str,
+        token: &str,
+        stop: &AtomicBool,
+        mut dice: StdRng,
+    ) {
+        let (wish, turn) = (dice.random_range(0..10), dice.random());
+        let ask = async |what: &str| {
+            self.insist(Method::POST, &format!("/api/orders/{order}/{what}"), token, stop, turn)
+                .await
+        };
+        if wish < 7 {
+            if let Some((201, payment)) = ask("payments").await {
+                // Somebody pays what is not asked for.
+                let more = i64::from(dice.random_bool(0.05));
+                let payment = payment["payment_id"].as_str().unwrap();
+                self.pay(payment, PRICE + more, &mut dice);
+            }
+        } else if wish < 8 {
+            let told = ask("cancellation").await.map(|(status, _)| status);
+            assert!(matches!(told, None | Some(200 | 409)), "{told:?}");
+            if told == Some(200) {
+                self.books().done.push((order.to_owned(), "cancelled"));
+            }
+        }
+    }
+
     /// Takes the buyer's money, now and then twice, and says so, now and then much too late.
-    pub(super) fn pay(&self, payment: &str, amount: i64, dice: &mut StdRng) {
+    fn pay(&self, payment: &str, amount: i64, dice: &mut StdRng) {
         let transaction = |number| format!("{payment}-{number}");
         let times = if dice.random_bool(0.05) { 2 } else { 1 };
         for transaction in (0..times).map(transaction) {

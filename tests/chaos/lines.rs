@@ -17,8 +17,7 @@ use sqlx::PgPool;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::gateway::Gateway;
-use super::money::{PAUSE, PRICE, decide, insist};
+use super::gateway::{Gateway, PAUSE, PRICE};
 use crate::faults::sale::{Sale, put_on_sale};
 use testkit::wait::eventually;
 
@@ -87,13 +86,13 @@ struct Buyer<'a> {
 impl Buyer<'_> {
     async fn ask(&mut self, method: Method, what: &str, stop: &AtomicBool) -> Option<(u16, Value)> {
         let path = format!("/api/vouchers/{}/{what}", self.voucher);
-        insist(self.gateway, method, &path, &self.token, stop, self.dice.random()).await
+        self.gateway.insist(method, &path, &self.token, stop, self.dice.random()).await
     }
 
     /// How often it has looked before changes nothing of what it does with the order.
     async fn decide(&self, order: &Value) {
         let dice = self.gateway.dice(("buyer", self.buyer));
-        decide(self.gateway, order.as_str().unwrap(), &self.token, self.stop, dice).await;
+        self.gateway.decide(order.as_str().unwrap(), &self.token, self.stop, dice).await;
     }
 
     /// Enters, or buys where nobody has to. The entry, where there is one.
@@ -190,7 +189,7 @@ pub async fn judge(sale: &Sale, voucher: VoucherId, gateway: &Gateway) -> String
     .unwrap();
     let path = format!("/api/vouchers/{voucher}/draw");
     let never = AtomicBool::new(false);
-    let published = insist(gateway, Method::GET, &path, &sale.token(1), &never, 0).await;
+    let published = gateway.insist(Method::GET, &path, &sale.token(1), &never, 0).await;
     let (status, published) = published.expect("nothing stops it");
     assert_eq!(status, 200, "{published}");
     let draw: Draw = serde_json::from_value(published).unwrap();

@@ -30,6 +30,7 @@ use self::machine::Machine;
 use self::plan::Round;
 use self::round::{Figures, Ground};
 use self::summary::Summary;
+use testkit::variables;
 
 /// The servers of the last round, as long as nothing went wrong on them.
 #[derive(Default)]
@@ -114,19 +115,12 @@ async fn fail(machine: &Machine, round: Round, words: &str) -> ! {
     );
 }
 
-/// A number that make passes on; none where it is not set, or empty.
-fn variable(name: &str) -> Option<u64> {
-    #[allow(clippy::disallowed_methods)] // the make target's arguments, which no program reads
-    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is not a whole number: {text:?}")))
-}
-
 /// `make chaos`
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes"]
 async fn whatever_happens_no_order_is_lost_and_everything_sells_again() {
-    let seed = variable("SEED").unwrap_or_else(|| rand::random_range(0..1_000_000));
-    rounds(seed, variable("ROUNDS").unwrap_or(100)).await;
+    let seed = variables::number("SEED").unwrap_or_else(|| rand::random_range(0..1_000_000));
+    rounds(seed, variables::number("ROUNDS").unwrap_or(100)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

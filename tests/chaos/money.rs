@@ -15,22 +15,19 @@ use reqwest::Method;
 use seckill::model::{Clock, SystemClock, VoucherId};
 use seckill::purchase::audit::OrderLives;
 use seckill::store::vouchers::NewVoucher;
-use serde_json::Value;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
-use super::gateway::{Gateway, SECRET, dice};
+use super::gateway::{Gateway, PAUSE, PRICE, SECRET, dice};
 use super::{lines, rare};
-use crate::faults::sale::{Sale, USERS, put_on_sale};
+use crate::faults::sale::{MANY_USERS, Sale, put_on_sale};
 use testkit::wait::eventually_or_tell;
 
-pub(super) const PRICE: i64 = 8_000;
 /// Few, so that the sale sells out and what comes back is sold again.
 const STOCK: i32 = 20;
 const BUYERS: usize = 4;
 /// Of this worker's own: the crowd of the free sale begins at the other end.
 const BUYERS_EACH: i64 = 2_000;
-pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// A sale for money, its buyers and its administrator.
 pub struct Money {
@@ -62,22 +59,22 @@ impl Money {
             .env("SECKILL_PAYMENTS", "http")
             .env("SECKILL_PAYMENTS_URL", format!("http://{}/", self.address))
             .env("SECKILL_PAYMENTS_SECRET", SECRET)
-            .env("SECKILL_ADMIN_PHONES", format!("+999{:011}", USERS));
+            .env("SECKILL_ADMIN_PHONES", format!("+999{:011}", MANY_USERS));
     }
 
     /// Buyers come to `nodes`, and the administrator.
     pub fn begin(&mut self, sale: &Sale, nodes: &[SocketAddr]) {
         *self.gateway.nodes.lock().unwrap() = nodes.to_vec();
         for worker in 0..BUYERS {
-            let first = i64::from(USERS) - 1 - worker as i64 * BUYERS_EACH;
+            let first = i64::from(MANY_USERS) - 1 - worker as i64 * BUYERS_EACH;
             let buyers: Vec<(i64, String)> =
                 (first - BUYERS_EACH + 1..=first).map(|buyer| (buyer, sale.token(buyer))).collect();
             self.people.spawn(buy(self.gateway.clone(), self.voucher, buyers, self.stop.clone()));
         }
-        let last = i64::from(USERS) - BUYERS as i64 * BUYERS_EACH;
+        let last = i64::from(MANY_USERS) - BUYERS as i64 * BUYERS_EACH;
         lines::begin(&mut self.people, (sale, &self.gateway), (self.drawn, last), &self.stop);
         for (voucher, name) in [(self.voucher, "at the counter"), (self.drawn, "at the line")] {
-            let admin = (sale.token(i64::from(USERS)), self.gateway.dice(name));
+            let admin = (sale.token(i64::from(MANY_USERS)), self.gateway.dice(name));
             let paid = (sale.pool.clone(), voucher);
             self.people.spawn(administer(self.gateway.clone(), admin, paid, self.stop.clone()));
         }
@@ -193,39 +190,7 @@ fn each_has_a_row(done: &[(String, &str)], logged: &[(String, String)]) {
     }
 }
 
-/// One request after the other, to the nodes in turn from this one on, each until it is answered for good: the status and
-/// the body.
-pub(super) async fn insist(
-    gateway: &Gateway,
-    method: Method,
-    path: &str,
-    token: &str,
-    stop: &AtomicBool,
-    mut turn: u32,
-) -> Option<(u16, Value)> {
-    while !stop.load(Ordering::Relaxed) {
-        let url = format!("http://{}{path}", gateway.node(turn));
-        turn = turn.wrapping_add(1);
-        if let Ok(answer) =
-            gateway.client.request(method.clone(), url).bearer_auth(token).send().await
-        {
-            let status = answer.status().as_u16();
-            match (status, answer.bytes().await) {
-                (204, Ok(_)) => return Some((status, Value::Null)),
-                (503, _) | (_, Err(_)) => {}
-                (_, Ok(body)) => {
-                    if let Ok(body) = serde_json::from_slice(&body) {
-                        return Some((status, body));
-                    }
-                }
-            }
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-    None
-}
-
-/// Buyers, one after the other: seven of ten pay, one cancels, two do nothing.
+/// Buyers, one after the other.
 async fn buy(
     gateway: Gateway,
     voucher: VoucherId,
@@ -235,44 +200,17 @@ async fn buy(
     for (buyer, token) in buyers {
         let path = format!("/api/vouchers/{voucher}/orders");
         let mut dice = gateway.dice(("buyer", buyer));
-        let buying = insist(&gateway, Method::POST, &path, &token, &stop, dice.random());
+        let buying = gateway.insist(Method::POST, &path, &token, &stop, dice.random());
         let Some((status, body)) = buying.await else {
             return;
         };
         let order = body["order_id"].as_str();
         match (status, body["code"].as_str(), order) {
             (201, None, Some(order)) | (409, Some("already_bought"), Some(order)) => {
-                decide(&gateway, order, &token, &stop, dice).await;
+                gateway.decide(order, &token, &stop, dice).await;
             }
             (409, Some("sold_out" | "order_in_progress"), _) => tokio::time::sleep(PAUSE).await,
             _ => panic!("user {buyer} was told {status} {body}"),
-        }
-    }
-}
-
-pub(super) async fn decide(
-    gateway: &Gateway,
-    order: &str,
-    token: &str,
-    stop: &AtomicBool,
-    mut dice: StdRng,
-) {
-    let (wish, turn) = (dice.random_range(0..10), dice.random());
-    if wish < 7 {
-        let path = format!("/api/orders/{order}/payments");
-        if let Some((201, payment)) = insist(gateway, Method::POST, &path, token, stop, turn).await
-        {
-            // Somebody pays what is not asked for.
-            let more = i64::from(dice.random_bool(0.05));
-            let payment = payment["payment_id"].as_str().unwrap();
-            gateway.pay(payment, PRICE + more, &mut dice);
-        }
-    } else if wish < 8 {
-        let path = format!("/api/orders/{order}/cancellation");
-        let told = insist(gateway, Method::POST, &path, token, stop, turn).await;
-        assert!(told.as_ref().is_none_or(|(status, _)| [200, 409].contains(status)), "{told:?}");
-        if told.is_some_and(|(status, _)| status == 200) {
-            gateway.books().done.push((order.to_owned(), "cancelled"));
         }
     }
 }
@@ -299,7 +237,7 @@ async fn administer(
             // Both at once: one of them is refused.
             let step = async |step: &str, turn| {
                 let path = format!("/api/orders/{order}/{step}");
-                insist(&gateway, Method::POST, &path, &token, &stop, turn).await
+                gateway.insist(Method::POST, &path, &token, &stop, turn).await
             };
             let (refund, redemption) =
                 tokio::join!(step("refund", dice.random()), step("redemption", dice.random()));

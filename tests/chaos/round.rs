@@ -10,15 +10,15 @@ use seckill::telemetry::name::CLOCK_OFFSET;
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::process::Command;
 use tokio::task::JoinHandle;
-use url::Url;
 
 use super::machine::{Clock, Machine, SmallDisk};
 use super::money::Money;
 use super::plan::{Disk, Fault, Reach, Round, Step, Victim};
 use crate::faults::crowd::{Answer, Crowd, WIDTH, What, in_progress, only};
-use crate::faults::sale::{CLIENT_PATIENCE, Sale};
+use crate::faults::sale::{CLIENT_PATIENCE, MANY_USERS, Sale};
 use crate::faults::stage::Stage;
 use testkit::processes::{DEADLINE, Node, is_alive};
+use testkit::servers;
 use testkit::wait::eventually;
 
 /// Everything sells again within this time after the last fault is over, without a hand.
@@ -44,7 +44,9 @@ impl Ground {
     /// For rounds like this one.
     pub async fn for_round(round: &Round) -> Self {
         let Some(stopped) = round.fills_disk_of() else {
-            return Self { stage: Stage::throwaway(true, round.strategy).await, disk: None };
+            let servers = servers::own_of(true, true).await;
+            let stage = Stage::on(servers, round.strategy, MANY_USERS).await;
+            return Self { stage, disk: None };
         };
         let (disk, servers) = tokio::task::spawn_blocking(SmallDisk::start).await.unwrap();
         if stopped == Server::Postgres {
@@ -55,7 +57,8 @@ impl Ground {
             command.arg(&["SET", "appendonly", "no"]);
             command.exec(&mut client.get_connection().unwrap()).unwrap();
         }
-        Self { stage: Stage::on(servers, round.strategy).await, disk: Some((disk, stopped)) }
+        let stage = Stage::on(servers, round.strategy, MANY_USERS).await;
+        Self { stage, disk: Some((disk, stopped)) }
     }
 
     pub fn suits(&self, round: &Round) -> bool {
@@ -141,21 +144,15 @@ impl<'a> Running<'a> {
                 self.redis[node] = Some(Proxy::start(&sale.redis_url).await.unwrap());
                 continue;
             }
-            let url = Url::parse(&sale.database_url).unwrap();
-            let host = url.query_pairs().find(|(name, _)| name == "host").unwrap().1.into_owned();
-            let socket = std::path::Path::new(&host).join(".s.PGSQL.5432");
-            self.postgres[node] = Some(Proxy::before_socket(socket).await.unwrap());
+            self.postgres[node] = Some(Proxy::before_postgres(&sale.database_url).await.unwrap());
         }
     }
 
     fn serve(&self, node: usize, listen: SocketAddr) -> Command {
         let sale = &self.stage.sale;
         let redis = self.redis[node].as_ref().map_or(sale.redis_url.as_str(), Proxy::url);
-        let postgres = self.postgres[node].as_ref().map_or_else(
-            || sale.database_url.clone(),
-            |proxy| format!("postgres://postgres@{}/seckill?sslmode=disable", proxy.address()),
-        );
-        let mut command = sale.serve(listen, &postgres, redis);
+        let postgres = self.postgres[node].as_ref().map_or(&*sale.database_url, Proxy::url);
+        let mut command = sale.serve_at(listen, postgres, redis);
         if let Some(money) = &self.money {
             money.configure(&mut command);
         }

@@ -2,15 +2,11 @@
 //! is forgotten, and each alert has its section on the page and its test.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
+
+use super::read;
 
 const ALERTS: &str = "deploy/observability/alerts.yml";
 const DASHBOARD: &str = "deploy/observability/dashboard.json";
-
-fn read(file: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
-}
 
 /// Every word of `text` that begins as our metrics do.
 fn metrics_in(text: &str) -> BTreeSet<String> {

@@ -2,10 +2,8 @@
 //! code says and no file has would end the program that says it.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::fs;
-use std::path::Path;
 
-use crate::docs::tidy::files;
+use super::{files, read, root};
 
 /// By their keys, in English and in Chinese.
 type TextsOfFile = BTreeMap<String, [String; 2]>;
@@ -25,7 +23,7 @@ fn sources(extension: &str) -> Vec<(String, String)> {
         crates.iter().flat_map(|it| ["src", "web"].map(|part| format!("crates/{it}/{part}")));
     let directories = ["src", "web"].map(str::to_owned).into_iter().chain(directories);
     directories
-        .filter(|it| Path::new(it).exists())
+        .filter(|it| root().join(it).exists())
         .flat_map(|directory| files(&directory, extension))
         .collect()
 }
@@ -41,8 +39,8 @@ fn texts() -> BTreeMap<String, Vec<(String, TextsOfFile)>> {
         for rest in code.split("TextFile::new(include_str!(\"").skip(1) {
             let name = rest.split('"').next().unwrap();
             let path = format!("{}/{name}", directory(&file));
-            let text = fs::read_to_string(&path).unwrap();
-            let texts = toml::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
+            let texts =
+                toml::from_str(&read(&path)).unwrap_or_else(|error| panic!("{path}: {error}"));
             found.entry(directory(&file).to_owned()).or_default().push((path, texts));
         }
     }

@@ -1,45 +1,16 @@
-//! The rules of the code as a test: what files are called and how long they are, which words their
-//! comments use, and what the heads of the Lua scripts promise. Which way dependencies run between crates
-//! the compiler says; inside the server one test does.
+//! The rules of the code as a test: how long files are, and what the heads of the Lua scripts promise. Which way
+//! dependencies run between crates the compiler says; inside the server one test does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+
+use super::{files, read, root};
 
 /// The modules of the server in the order of their dependencies: each may use those before it.
 /// `config` and `cli` join everything.
 const ORDER: [&str; 7] = ["telemetry", "model", "store", "purchase", "orders", "http", "pages"];
 
 const MAX_LINES: usize = 400;
-
-/// Files that are longer, each with the reason.
-const LONGER: [(&str, &str); 0] = [];
-
-const NOT_A_NAME: [&str; 5] = ["utils", "common", "helpers", "manager", "impl"];
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Every file below `directory` with this extension, as (path from the root, text).
-pub fn files(directory: &str, extension: &str) -> Vec<(String, String)> {
-    fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                walk(&path, found);
-            } else {
-                found.push(path);
-            }
-        }
-    }
-    let mut found = Vec::new();
-    walk(&root().join(directory), &mut found);
-    found.retain(|path| path.extension().is_some_and(|found| found == extension));
-    found.sort();
-    let name = |path: &Path| path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
-    found.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
-}
 
 /// The Rust of the server and of every crate.
 fn sources() -> Vec<(String, String)> {
@@ -99,7 +70,7 @@ fn no_crate_has_tests_that_its_manifest_leaves_out() {
     let mut wrong = Vec::new();
     for (file, text) in sources() {
         let manifest = format!("{}/Cargo.toml", house(&file).trim_start_matches("src"));
-        let manifest = fs::read_to_string(root().join(manifest.trim_start_matches('/'))).unwrap();
+        let manifest = read(manifest.trim_start_matches('/'));
         let library = manifest.split("\n[").find(|section| section.starts_with("lib]"));
         let leaves_out = |line| library.is_some_and(|text| text.lines().any(|it| it == line));
         let is_program = file.ends_with("src/main.rs");
@@ -113,56 +84,17 @@ fn no_crate_has_tests_that_its_manifest_leaves_out() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Words that no reader can search for: a type, a function or a file has the field's own term.
-const PRIVATE_WORDS: [&str; 10] =
-    ["kennel", "dog", "desk", "stall", "bench", "market", "gate", "shot", "visit", "cast"];
-
-/// The words of an identifier: `LockGroup` and `lock_group` are both `lock`, `group`.
-fn words(identifier: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    for c in identifier.chars() {
-        if c == '_' || c.is_uppercase() {
-            words.push(String::new());
-        }
-        if c != '_'
-            && let Some(word) = words.last_mut()
-        {
-            word.extend(c.to_lowercase());
-        }
-    }
-    words
-}
-
-#[test]
-fn names_are_words_that_a_reader_can_search_for() {
-    let mut wrong = Vec::new();
-    for (file, text) in sources() {
-        let text = code(&text);
-        let named = ["struct ", "enum ", "trait ", "fn ", "mod ", "type ", "const "];
-        let names = named.iter().flat_map(|word| text.split(word).skip(1));
-        let is_part = |c: char| c.is_alphanumeric() || c == '_';
-        let names = names.map(|rest| rest.split(|c| !is_part(c)).next().unwrap_or_default());
-        for name in names.chain(file.trim_end_matches(".rs").rsplit('/').next()) {
-            if words(name).iter().any(|word| PRIVATE_WORDS.contains(&word.as_str())) {
-                wrong.push(format!("{file}: {name}"));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
 /// The types that `text` declares. An associated type has the name that its trait gives it.
 fn types(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
-        let unindented = !line.starts_with(' ');
-        let line = line.trim_start();
-        let line =
-            line.strip_prefix("pub ").or_else(|| line.strip_prefix("pub(super) ")).unwrap_or(line);
-        let line = line.strip_prefix("pub(crate) ").unwrap_or(line);
-        let rest = ["struct ", "enum ", "trait "].iter().find_map(|word| line.strip_prefix(word));
-        let rest = rest.or_else(|| line.strip_prefix("type ").filter(|_| unindented))?;
+        let is_indented = line.starts_with(' ');
+        let words = line.split_whitespace().skip_while(|word| word.starts_with("pub"));
+        let [kind, rest] = *words.take(2).collect::<Vec<_>>() else { return None };
+        let declares =
+            matches!(kind, "struct" | "enum" | "trait") || kind == "type" && !is_indented;
         // In a macro the name is a variable.
-        rest.split(|c: char| !c.is_alphanumeric()).next().filter(|name| !name.is_empty())
+        let name = rest.split(|c: char| !c.is_alphanumeric()).next();
+        name.filter(|name| declares && !name.is_empty())
     })
 }
 
@@ -180,44 +112,13 @@ fn no_two_types_of_a_crate_have_one_name() {
     assert!(declared.is_empty(), "{declared:#?}");
 }
 
-/// How a sentence begins that leaves its reader to ask "who?".
-const UNATTACHED: [&str; 5] = ["Who ", "Whoever ", "Whose ", "Whom ", "Whatever "];
-/// Words for somebody who was not named.
-const UNNAMED: [&str; 3] = ["he", "him", "his"];
-
-#[test]
-fn sentences_have_a_named_subject() {
-    let mut wrong = Vec::new();
-    for (file, text) in sources() {
-        for (number, line) in (1..).zip(text.lines()) {
-            let Some((_, comment)) = line.split_once("//") else { continue };
-            let comment = comment.trim_start_matches(['/', '!']).trim_start();
-            let begins = comment
-                .split(". ")
-                .any(|sentence| UNATTACHED.iter().any(|word| sentence.starts_with(word)));
-            let mut words = comment.split(|c: char| !c.is_alphanumeric());
-            if begins || words.any(|word| UNNAMED.contains(&word)) {
-                wrong.push(format!("{file}:{number}: {comment}"));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{} lines:\n{}", wrong.len(), wrong.join("\n"));
-}
-
 #[test]
 fn files_are_short_and_say_what_they_are() {
     let mut wrong = Vec::new();
     for (file, text) in sources() {
-        let (lines, listed) = (text.lines().count(), LONGER.iter().any(|(name, _)| *name == file));
-        if lines > MAX_LINES && !listed {
+        let lines = text.lines().count();
+        if lines > MAX_LINES {
             wrong.push(format!("{file} has {lines} lines, more than {MAX_LINES}"));
-        }
-        if lines <= MAX_LINES && listed {
-            wrong.push(format!("{file} is not longer than {MAX_LINES} lines any more"));
-        }
-        let name = file.trim_end_matches(".rs");
-        if name.split('/').any(|part| NOT_A_NAME.contains(&part)) {
-            wrong.push(format!("{file}: the name says nothing"));
         }
         // A library begins with its README.
         if !text.starts_with("//!") && !text.starts_with("#![doc = include_str!(") {

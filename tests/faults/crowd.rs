@@ -16,6 +16,8 @@ use testkit::wait::{eventually, eventually_or_tell};
 
 /// Buyers at once, spread over the nodes.
 pub const WIDTH: usize = 16;
+/// Orders that make a sale one that is under way.
+const UNDER_WAY: usize = 200;
 /// Before a buyer who was not served asks again.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -109,6 +111,13 @@ impl Crowd {
         Self { answers, stop, workers }
     }
 
+    /// The same, when the sale is under way.
+    pub async fn buying(sale: &Sale, nodes: &[SocketAddr]) -> Self {
+        let crowd = Self::start(sale, nodes);
+        crowd.orders_after(Instant::now(), UNDER_WAY).await;
+        crowd
+    }
+
     pub fn count(&self, wanted: impl Fn(&Answer) -> bool) -> usize {
         self.answers.lock().unwrap().iter().filter(|answer| wanted(answer)).count()
     }
@@ -187,38 +196,4 @@ pub fn only(answers: &[Answer], allowed: &[What]) {
 
 pub fn in_progress() -> What {
     What::Else("order_in_progress".to_owned())
-}
-
-/// Prints how long the 503s took and when selling went on: no assertion, a figure.
-pub fn figures(what: &str, answers: &[Answer], fault: Instant, mended: Instant) {
-    let mut took: Vec<_> = answers
-        .iter()
-        .filter(|answer| answer.what == What::Unavailable)
-        // And when it was sent, counted from the fault, for who wonders at a long one.
-        .map(|answer| {
-            let at_ms = answer.sent.saturating_duration_since(fault).as_millis();
-            (answer.took.as_millis(), at_ms)
-        })
-        .collect();
-    took.sort_unstable();
-    let first = answers
-        .iter()
-        .filter(|answer| answer.what == What::Unavailable && answer.sent + answer.took >= fault)
-        .map(|answer| (answer.sent + answer.took - fault).as_millis())
-        .min();
-    let resumed = answers
-        .iter()
-        .filter(|answer| answer.sent >= mended && matches!(answer.what, What::Ordered(_)))
-        .map(|answer| (answer.sent + answer.took - mended).as_millis())
-        .min();
-    let middle = took.get(took.len() / 2).map(|(took, _)| took);
-    let orders = answers.iter().filter(|answer| matches!(answer.what, What::Ordered(_))).count();
-    let named =
-        answers.iter().filter(|answer| matches!(answer.what, What::AlreadyBought(_))).count();
-    eprintln!(
-        "figures: {what}: {orders} orders, {named} named on asking again, {} x 503, median {middle:?} ms, longest {:?} (took, sent) ms; \
-         first {first:?} ms after the fault; selling {resumed:?} ms after the repair",
-        took.len(),
-        took.last(),
-    );
 }

@@ -9,7 +9,6 @@ mod kept_home;
 mod nodes;
 mod passwords;
 mod postgres;
-mod postgres_node;
 mod readiness;
 mod rolling;
 pub mod sale;

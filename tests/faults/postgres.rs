@@ -2,11 +2,9 @@
 
 use std::time::Instant;
 
-use super::crowd::{Crowd, What, figures, in_progress, only};
+use super::crowd::{Crowd, What, in_progress, only};
 use super::stage::{SOLD_BY, Stage};
-use testkit::processes::Node;
 use testkit::shop::held_rows::end_those_who_wait;
-use testkit::wait::eventually;
 
 /// Sessions that the third party ends.
 const ENDED: usize = 20;
@@ -16,10 +14,7 @@ async fn sessions_that_a_third_party_ends_cost_nobody_an_order() {
     for strategy in SOLD_BY {
         let stage = Stage::new(strategy).await;
         let nodes = [stage.node().await, stage.node().await];
-        let crowd = Crowd::start(&stage, &[nodes[0].address, nodes[1].address]);
-        crowd.orders_after(Instant::now(), 100).await;
-
-        let fault = Instant::now();
+        let crowd = Crowd::buying(&stage, &[nodes[0].address, nodes[1].address]).await;
         let mut ended = 0;
         while ended < ENDED {
             let begun = Instant::now();
@@ -36,25 +31,10 @@ async fn sessions_that_a_third_party_ends_cost_nobody_an_order() {
             crowd.orders_after(begun, 10).await;
         }
         let answers = crowd.go_home().await;
-        figures("sessions ended", &answers, fault, fault);
         only(&answers, &[What::Unavailable, in_progress()]);
         stage.settle(&answers).await;
         stage.end().await;
     }
-}
-
-/// Asks until the buyer is served, and brings back with what.
-async fn served(stage: &Stage, node: &Node, buyer: i64) -> What {
-    let mut told = None;
-    eventually("the buyer is served", async || {
-        let what = stage.buy(node.address, buyer).await;
-        let served = matches!(what, What::Ordered(_) | What::AlreadyBought(_));
-        assert!(served || what == What::Unavailable || what == in_progress(), "{what:?}");
-        told = Some(what);
-        served
-    })
-    .await;
-    told.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,7 +49,7 @@ async fn an_unknown_outcome_is_known_on_asking_again() {
         assert_eq!(stage.buy(node.address, 1).await, What::Unavailable);
         stage.waiting_for_the_row(1).await;
         row.rollback().await.unwrap();
-        let What::AlreadyBought(order) = served(&stage, &node, 1).await else {
+        let What::AlreadyBought(order) = stage.served(&node, 1).await else {
             panic!("the order that was written is not named");
         };
         assert_eq!(stage.orders().await, 1);
@@ -82,7 +62,7 @@ async fn an_unknown_outcome_is_known_on_asking_again() {
         });
         assert_eq!(told, What::Unavailable);
         row.rollback().await.unwrap();
-        let What::AlreadyBought(anew) = served(&stage, &node, 2).await else {
+        let What::AlreadyBought(anew) = stage.served(&node, 2).await else {
             panic!("the order that was sent again is not named");
         };
         assert!(anew > order);

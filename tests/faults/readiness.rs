@@ -1,6 +1,7 @@
 //! Which of three servers behind a balancer get requests, when a store is away for all of them, and when one server
 //! alone is cut off.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use faults::{Fault, Proxy};
@@ -8,7 +9,6 @@ use nix::sys::signal::Signal;
 use private_stores::Server;
 use seckill::purchase::Strategy;
 use serde_json::Value;
-use url::Url;
 
 use super::crowd::What;
 use super::rolling::Balancer;
@@ -27,6 +27,10 @@ async fn says(stage: &Stage, node: &Node) -> (u16, Value) {
 /// Waits until `node` has noticed that `store` is away.
 async fn notices(stage: &Stage, node: &Node, store: &str) {
     eventually("a node notices", async || says(stage, node).await.1[store] == "unavailable").await;
+}
+
+async fn has_database(stage: &Stage, node: &Node) {
+    eventually("it is there again", async || says(stage, node).await.1["database"] == "ok").await;
 }
 
 async fn three_nodes(stage: &Stage, balancer: &Balancer) -> Vec<Node> {
@@ -131,10 +135,7 @@ async fn a_store_that_takes_no_writes_is_not_there() {
     assert_eq!(stage.buy(node.address, 1).await, What::Unavailable);
     assert_eq!(says(&stage, &node).await.1["redis"], "unavailable");
     memory("0");
-    eventually("buyers are served again", async || {
-        matches!(stage.buy(node.address, 1).await, What::Ordered(_))
-    })
-    .await;
+    stage.served(&node, 1).await;
     let set = async |how: &str| {
         sqlx::query(sqlx::AssertSqlSafe(how)).execute(&stage.pool).await.unwrap();
         sqlx::query("select pg_reload_conf()").execute(&stage.pool).await.unwrap();
@@ -143,10 +144,7 @@ async fn a_store_that_takes_no_writes_is_not_there() {
     notices(&stage, &node, "database").await;
     assert_eq!(stage.buy(node.address, 2).await, What::Unavailable);
     set("alter system reset default_transaction_read_only").await;
-    eventually("buyers are served again", async || {
-        matches!(stage.buy(node.address, 2).await, What::Ordered(_))
-    })
-    .await;
+    stage.served(&node, 2).await;
     eventually("it is there again", async || {
         let said = says(&stage, &node).await.1;
         said["database"] == "ok" && said["redis"] == "ok"
@@ -169,10 +167,7 @@ async fn a_short_pause_of_both_stores_empties_no_service() {
     for server in [Server::Postgres, Server::Redis] {
         stage.signal(server, Signal::SIGCONT);
     }
-    eventually("buyers are served again", async || {
-        matches!(stage.buy(node.address, 1).await, What::Ordered(_))
-    })
-    .await;
+    stage.served(&node, 1).await;
     stage.end().await;
 }
 
@@ -181,14 +176,10 @@ async fn one_is_cut_off(with_redis: bool) {
     let stage = Stage::new(Strategy::GroupCommit).await;
     let (balancer, _probing) = Balancer::start(stage.client.clone());
     let others = [stage.node().await, stage.node().await];
-    let url = Url::parse(&stage.database_url).unwrap();
-    let host = url.query_pairs().find(|(name, _)| name == "host").unwrap().1.into_owned();
-    let socket = std::path::Path::new(&host).join(".s.PGSQL.5432");
-    let postgres = Proxy::before_socket(socket).await.unwrap();
+    let postgres = Proxy::before_postgres(&stage.database_url).await.unwrap();
     let redis = Proxy::start(&stage.redis_url).await.unwrap();
-    let url = format!("postgres://postgres@{}/seckill?sslmode=disable", postgres.address());
     let listen = ([127, 0, 0, 1], 0).into();
-    let lonely = Node::start(&mut stage.serve(listen, &url, redis.url())).await;
+    let lonely = Node::start(&mut stage.serve_at(listen, postgres.url(), redis.url())).await;
     for node in others.iter().chain([&lonely]) {
         balancer.add(node.address).await;
     }
@@ -228,12 +219,9 @@ async fn sessions_that_began_while_the_database_took_no_writes_are_replaced() {
         let how = format!("alter database seckill {how}");
         sqlx::query(sqlx::AssertSqlSafe(how)).execute(&stage.pool).await.unwrap();
     };
-    let log = tempfile::NamedTempFile::new().unwrap();
     set("set default_transaction_read_only = on").await;
-    let listen = ([127, 0, 0, 1], 0).into();
-    let mut command = stage.serve(listen, &stage.database_url, &stage.redis_url);
-    command.env("RUST_LOG", "info").stderr(log.reopen().unwrap());
-    let node = Node::start(&mut command).await;
+    let mut command = stage.serve(&stage.database_url);
+    let node = Node::start(command.env("RUST_LOG", "info").stderr(Stdio::piped())).await;
     notices(&stage, &node, "database").await;
     // All of its connections were made meanwhile. Reads that succeed end no outage.
     assert_eq!(stage.buy(node.address, 1).await, What::Unavailable);
@@ -242,7 +230,7 @@ async fn sessions_that_began_while_the_database_took_no_writes_are_replaced() {
     }
     assert_eq!(says(&stage, &node).await.1["database"], "unavailable");
     set("reset default_transaction_read_only").await;
-    eventually("it is there again", async || says(&stage, &node).await.1["database"] == "ok").await;
+    has_database(&stage, &node).await;
     // From then on no session refuses a write, whichever pool it is of.
     for buyer in 2..40 {
         let bought = stage.buy(node.address, buyer).await;
@@ -254,21 +242,20 @@ async fn sessions_that_began_while_the_database_took_no_writes_are_replaced() {
         let status = ended.send().await.unwrap().status().as_u16();
         assert!([204, 401].contains(&status), "{status}");
     }
-    drop(node);
-    let log = std::fs::read_to_string(log.path()).unwrap();
+    let log = node.stop().await;
     for words in ["PostgreSQL does not answer", "PostgreSQL answers again"] {
         assert_eq!(log.matches(words).count(), 1, "{log}");
     }
     stage.end().await;
 }
 
-/// Leads from an IPv6 address to the socket of PostgreSQL.
-async fn by_ipv6(socket: std::path::PathBuf) -> u16 {
+/// The port of an IPv6 address that leads to `address`.
+async fn by_ipv6(address: String) -> u16 {
     let listener = tokio::net::TcpListener::bind("[::1]:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
-            let mut server = tokio::net::UnixStream::connect(&socket).await.unwrap();
+            let mut server = tokio::net::TcpStream::connect(&address).await.unwrap();
             tokio::spawn(async move {
                 let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
             });
@@ -284,15 +271,13 @@ async fn a_server_whose_database_has_an_ipv6_address_notices_that_it_went_and_ca
         return;
     }
     let stage = Stage::new(Strategy::GroupCommit).await;
-    let url = Url::parse(&stage.database_url).unwrap();
-    let host = url.query_pairs().find(|(name, _)| name == "host").unwrap().1.into_owned();
-    let port = by_ipv6(std::path::Path::new(&host).join(".s.PGSQL.5432")).await;
+    let proxy = Proxy::before_postgres(&stage.database_url).await.unwrap();
+    let port = by_ipv6(proxy.address()).await;
     let url = format!("postgres://postgres@[::1]:{port}/seckill?sslmode=disable");
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), &url).unwrap();
     for (number, name) in [(1, "DATABASE_URL"), (2, "DATABASE_URL_FILE")] {
-        let listen = ([127, 0, 0, 1], 0).into();
-        let mut command = stage.serve(listen, &url, &stage.redis_url);
+        let mut command = stage.serve(&url);
         if name == "DATABASE_URL_FILE" {
             command.env_remove("DATABASE_URL").env(name, file.path());
         }
@@ -300,12 +285,8 @@ async fn a_server_whose_database_has_an_ipv6_address_notices_that_it_went_and_ca
         stage.signal(Server::Postgres, Signal::SIGSTOP);
         notices(&stage, &node, "database").await;
         stage.signal(Server::Postgres, Signal::SIGCONT);
-        eventually("it is there again", async || says(&stage, &node).await.1["database"] == "ok")
-            .await;
-        eventually("buyers are served", async || {
-            matches!(stage.buy(node.address, number).await, What::Ordered(_))
-        })
-        .await;
+        has_database(&stage, &node).await;
+        stage.served(&node, number).await;
         // And a second time: whoever asked still asks.
         stage.signal(Server::Postgres, Signal::SIGSTOP);
         notices(&stage, &node, "database").await;

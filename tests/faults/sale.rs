@@ -15,15 +15,19 @@ use seckill::store::{Database, MigrationError, users};
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::process::Command;
 
-use super::crowd::{Answer, WIDTH, What, read};
+use super::crowd::{Answer, WIDTH, What, in_progress, read};
 use testkit::processes::{Node, seckill};
 use testkit::shop::world::user;
 use testkit::wait::eventually;
 
 const SECRET: &str = "a secret of the tests, long enough";
-/// Users there are: more than any test here can serve.
-pub const USERS: u32 = 50_000;
-pub const USERS_A_STATEMENT: u32 = 5_000;
+/// Users there are for one fault: more than are served until it is over.
+pub const USERS: u32 = 20_000;
+/// Users there are for a round of chaos, or while shards move.
+pub const MANY_USERS: u32 = 50_000;
+const USERS_A_STATEMENT: u32 = 5_000;
+/// Of each voucher that is not to sell out.
+const PLENTY: i32 = MANY_USERS.cast_signed();
 /// How long a client waits. A client that is not answered by then was left hanging.
 pub const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -37,6 +41,7 @@ pub struct Sale {
     pub strategy: Strategy,
     pub database_url: String,
     pub redis_url: String,
+    users: u32,
     tokens: Arc<Tokens>,
 }
 
@@ -70,8 +75,12 @@ fn path_of(voucher: VoucherId) -> String {
 }
 
 impl Sale {
-    /// The first sale on these servers.
-    pub async fn open(database_url: &str, redis_url: &str, strategy: Strategy) -> Self {
+    /// The first sale on these servers, to so many users.
+    pub async fn open(
+        (database_url, redis_url): (&str, &str),
+        strategy: Strategy,
+        users: u32,
+    ) -> Self {
         let database = Database::new(database_url).unwrap();
         // On a busy machine a connection may take longer than a server waits for one.
         eventually("the database is migrated", async || match database.migrate().await {
@@ -82,11 +91,11 @@ impl Sale {
         .await;
         let now = SystemClock.now();
         // In parts: Citus takes a second on idle cores for all of them, and a statement has five.
-        for first in (1..=i64::from(USERS)).step_by(USERS_A_STATEMENT as usize) {
+        for first in (1..=i64::from(users)).step_by(USERS_A_STATEMENT as usize) {
             let created = users::create_range(database.pool(), user(first), USERS_A_STATEMENT, now);
             created.await.unwrap();
         }
-        let voucher = put_on_sale(database.pool(), &free(USERS.cast_signed())).await;
+        let voucher = put_on_sale(database.pool(), &free(PLENTY)).await;
         database.close().await;
         Self {
             pool: pool_of(database_url),
@@ -97,13 +106,14 @@ impl Sale {
             strategy,
             database_url: database_url.to_owned(),
             redis_url: redis_url.to_owned(),
+            users,
             tokens: Arc::new(Tokens::new(SECRET.as_bytes(), Arc::new(SystemClock))),
         }
     }
 
     /// Another sale on the same servers.
     pub async fn another(&self, strategy: Strategy) -> Self {
-        Self { strategy, ..self.another_of(USERS.cast_signed()).await }
+        Self { strategy, ..self.another_of(PLENTY).await }
     }
 
     /// Another sale on the same servers, which can sell out.
@@ -115,7 +125,7 @@ impl Sale {
     /// The same sale with so many vouchers.
     pub async fn of_vouchers(mut self, count: usize) -> Self {
         while 1 + self.beside.len() < count {
-            self.beside.push(put_on_sale(&self.pool, &free(USERS.cast_signed())).await);
+            self.beside.push(put_on_sale(&self.pool, &free(PLENTY)).await);
         }
         self
     }
@@ -130,17 +140,27 @@ impl Sale {
             strategy: self.strategy,
             database_url: database_url.to_owned(),
             redis_url: self.redis_url.clone(),
+            users: self.users,
             tokens: Arc::clone(&self.tokens),
         }
     }
 
     pub async fn node(&self) -> Node {
-        let listen = ([127, 0, 0, 1], 0).into();
-        Node::start(&mut self.serve(listen, &self.database_url, &self.redis_url)).await
+        self.node_by(&self.database_url).await
+    }
+
+    /// A node that reaches the database by this URL.
+    pub async fn node_by(&self, database_url: &str) -> Node {
+        Node::start(&mut self.serve(database_url)).await
+    }
+
+    /// The same, not started yet.
+    pub fn serve(&self, database_url: &str) -> Command {
+        self.serve_at(([127, 0, 0, 1], 0).into(), database_url, &self.redis_url)
     }
 
     /// A node that listens there and reaches its stores by these URLs; not started yet.
-    pub fn serve(&self, listen: SocketAddr, database_url: &str, redis_url: &str) -> Command {
+    pub fn serve_at(&self, listen: SocketAddr, database_url: &str, redis_url: &str) -> Command {
         let mut command = seckill(&["serve", "--listen", &listen.to_string()]);
         command
             .args(["--strategy", self.strategy.as_str()])
@@ -163,7 +183,7 @@ impl Sale {
         let tokens = Arc::clone(&self.tokens);
         let now = SystemClock.now();
         let expires = now + TimeDelta::hours(1);
-        let buyers = (worker as i64 + 1..=i64::from(USERS)).step_by(WIDTH);
+        let buyers = (worker as i64 + 1..=i64::from(self.users)).step_by(WIDTH);
         buyers.map(move |buyer| (buyer, tokens.mint(user(buyer), now, expires).unwrap()))
     }
 
@@ -183,6 +203,19 @@ impl Sale {
     pub async fn buy(&self, node: SocketAddr, buyer: i64) -> What {
         let url = format!("http://{node}{}", self.path());
         read(self.client.post(url).bearer_auth(self.token(buyer)).send().await).await
+    }
+
+    /// Asks until the buyer is served, and returns with what.
+    pub async fn served(&self, node: &Node, buyer: i64) -> What {
+        let mut told = What::Nothing;
+        eventually("the buyer is served", async || {
+            told = self.buy(node.address, buyer).await;
+            let is_served = matches!(told, What::Ordered(_) | What::AlreadyBought(_));
+            assert!(is_served || told == What::Unavailable || told == in_progress(), "{told:?}");
+            is_served
+        })
+        .await;
+        told
     }
 
     pub async fn get(&self, node: SocketAddr, path: &str) -> (u16, What) {

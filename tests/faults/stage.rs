@@ -1,7 +1,5 @@
 //! Servers of a test's own, and a sale on them.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use std::collections::HashMap;
 use std::ops::Deref;
 
@@ -10,7 +8,7 @@ use private_stores::{Server, Servers};
 use seckill::purchase::Strategy;
 use sqlx::{Postgres, Transaction};
 
-use super::sale::Sale;
+use super::sale::{Sale, USERS};
 use testkit::processes::send_with_children;
 use testkit::servers;
 use testkit::shop::held_rows::{WAIT_LONG_FOR_ROWS, waiting};
@@ -37,16 +35,12 @@ impl Stage {
     /// On servers that may lose the last moments before they are killed.
     pub async fn new(strategy: Strategy) -> Self {
         eprintln!("strategy {strategy}");
-        Self::throwaway(false, strategy).await
+        Self::on(servers::own_of(true, false).await, strategy, USERS).await
     }
 
-    pub async fn throwaway(durable: bool, strategy: Strategy) -> Self {
-        Self::on(servers::own_of(true, durable).await, strategy).await
-    }
-
-    pub async fn on(servers: Servers, strategy: Strategy) -> Self {
-        let (postgres, redis) = (servers.database_url().unwrap(), servers.redis_url().unwrap());
-        let sale = Sale::open(postgres, redis, strategy).await;
+    pub async fn on(servers: Servers, strategy: Strategy, users: u32) -> Self {
+        let urls = (servers.database_url().unwrap(), servers.redis_url().unwrap());
+        let sale = Sale::open(urls, strategy, users).await;
         Self { servers, sale }
     }
 

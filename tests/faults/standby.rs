@@ -3,19 +3,33 @@
 
 use std::time::{Duration, Instant};
 
-use faults::{Fault, Proxy, RedisNode};
+use faults::{Fault, PostgresNode, Proxy, RedisNode};
 use seckill::purchase::Strategy;
+use sqlx::{Connection, PgConnection};
 
 use super::crowd::{Answer, Crowd, What, in_progress, only};
-use super::postgres_node::PostgresNode;
-use super::sale::Sale;
+use super::sale::{Sale, USERS};
 use super::stage::SOLD_BY;
 use testkit::processes::Node;
+use testkit::wait::eventually;
 
 /// Longer than the server lets a statement run: not even then is an order acknowledged that the
 /// standby does not have.
 const LONGER_THAN_A_STATEMENT: Duration = Duration::from_millis(5500);
 const ORDERS: usize = 100;
+
+async fn connect(server: &PostgresNode) -> PgConnection {
+    PgConnection::connect(server.url()).await.unwrap()
+}
+
+/// Waits until the answer to `question` is yes.
+async fn until(server: &PostgresNode, question: &'static str) {
+    let mut connection = connect(server).await;
+    eventually(question, async || {
+        sqlx::query_scalar(question).fetch_one(&mut connection).await.unwrap()
+    })
+    .await;
+}
 
 /// A sale on two nodes, a primary, and a standby that follows it through a proxy.
 struct Replicated {
@@ -32,27 +46,29 @@ impl Replicated {
     async fn new(strategy: Strategy, synchronous: bool) -> Self {
         eprintln!("strategy {strategy}");
         let redis = RedisNode::start(&[]).await.unwrap();
-        let primary = PostgresNode::primary().await;
-        let replication = primary.proxy().await;
-        let standby = PostgresNode::standby_of(&replication).await;
+        let primary = PostgresNode::primary_at(None).await.unwrap();
+        let replication = primary.proxy().await.unwrap();
+        let standby = PostgresNode::standby_at(None, &replication).await.unwrap();
         if synchronous {
-            primary.run("alter system set synchronous_standby_names = 'standby'").await;
-            primary.run("select pg_reload_conf()").await;
-            primary
-                .until("select count(*) = 1 from pg_stat_replication where sync_state = 'sync'")
-                .await;
+            let mut connection = connect(&primary).await;
+            let names = "alter system set synchronous_standby_names = 'standby'";
+            for statement in [names, "select pg_reload_conf()"] {
+                sqlx::query(statement).execute(&mut connection).await.unwrap();
+            }
+            let is_synchronous =
+                "select count(*) = 1 from pg_stat_replication where sync_state = 'sync'";
+            until(&primary, is_synchronous).await;
         }
-        let sale = Sale::open(&primary.url, &redis.url(), strategy).await;
+        let sale = Sale::open((primary.url(), &redis.url()), strategy, USERS).await;
         let nodes = [sale.node().await, sale.node().await];
-        let crowd = Crowd::start(&sale, &[nodes[0].address, nodes[1].address]);
-        crowd.orders_after(Instant::now(), ORDERS).await;
+        let crowd = Crowd::buying(&sale, &[nodes[0].address, nodes[1].address]).await;
         Self { primary, standby, replication, sale, nodes, crowd, _redis: redis }
     }
 
     /// Cuts the standby off. Whatever is sent to a node after this returns does not reach it.
     async fn cut_replication(&self) -> Instant {
         self.replication.break_by(Fault::Down);
-        self.primary.until("select count(*) = 0 from pg_stat_replication").await;
+        until(&self.primary, "select count(*) = 0 from pg_stat_replication").await;
         Instant::now()
     }
 
@@ -65,11 +81,10 @@ impl Replicated {
         let before = self.crowd.go_home().await;
         only(&before, &[What::Unavailable, in_progress()]);
         drop(self.nodes);
-        self.standby.promote().await;
-        let sale = self.sale.at(&self.standby.url);
+        self.standby.promote().await.unwrap();
+        let sale = self.sale.at(self.standby.url());
         let node = sale.node().await;
-        let crowd = Crowd::start(&sale, &[node.address]);
-        crowd.orders_after(Instant::now(), ORDERS).await;
+        let crowd = Crowd::buying(&sale, &[node.address]).await;
         let after = crowd.go_home().await;
         only(&after, &[What::Unavailable, in_progress()]);
         sale.settle(&after).await;
@@ -119,11 +134,6 @@ async fn a_failover_to_an_asynchronous_standby_loses_what_it_had_not_received() 
     let (promoted, before) = replicated.fail_over().await;
     let lost = promoted.sale.lost(&before).await;
     let after_cut: Vec<&Answer> = ordered_after(&before, cut).collect();
-    eprintln!(
-        "figures: {} orders lost, {} acknowledged after the cut",
-        lost.len(),
-        after_cut.len()
-    );
     assert!(after_cut.len() >= ORDERS);
     for answer in &after_cut {
         assert!(lost.iter().any(|lost| lost.what == answer.what), "{answer:?}");

@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use private_stores::Server;
 
-use super::crowd::{Crowd, What, figures, in_progress, only};
+use super::crowd::{Crowd, What, in_progress, only};
+use super::sale::USERS;
 use super::stage::{SOLD_BY, Stage};
 use testkit::processes::Node;
+use testkit::servers;
 use testkit::wait::eventually;
 
 /// Long enough for every pause and memory of the node to run out.
@@ -52,10 +54,9 @@ async fn goes_away(server: Server, signal: Signal) {
     for strategy in SOLD_BY {
         // A killed database keeps what it has said.
         let durable = (server, signal) == (Server::Postgres, Signal::SIGKILL);
-        let mut stage = Stage::throwaway(durable, strategy).await;
+        let mut stage = Stage::on(servers::own_of(true, durable).await, strategy, USERS).await;
         let nodes = [stage.node().await, stage.node().await];
-        let crowd = Crowd::start(&stage, &[nodes[0].address, nodes[1].address]);
-        crowd.orders_after(Instant::now(), 200).await;
+        let crowd = Crowd::buying(&stage, &[nodes[0].address, nodes[1].address]).await;
 
         let fault = Instant::now();
         stage.signal(server, signal);
@@ -69,11 +70,9 @@ async fn goes_away(server: Server, signal: Signal) {
             Signal::SIGKILL => stage.restart(server),
             _ => stage.signal(server, Signal::SIGCONT),
         }
-        let mended = Instant::now();
-        crowd.orders_after(mended, 200).await;
+        crowd.orders_after(Instant::now(), 200).await;
 
         let answers = crowd.go_home().await;
-        figures(&format!("{server:?} {signal}, {strategy}"), &answers, fault, mended);
         only(&answers, &[What::Unavailable, in_progress()]);
         stage.settle(&answers).await;
         // Locks that were granted to nobody while Redis woke up were given back, or ran out.

@@ -1,23 +1,18 @@
 //! A coordinator and workers of Citus on loopback, each a PostgreSQL server in a directory of its own.
 
-use std::fs::{self, File};
-use std::io::Write;
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 
-use child_process::end_with_us;
+use faults::PostgresNode;
 use nix::sys::signal::Signal;
 use private_stores::PostgresPrograms;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use tempfile::TempDir;
 
 use testkit::needs::needs;
-use testkit::processes::{place, send, send_with_children};
+use testkit::processes::send_with_children;
 use testkit::program::Program;
-use testkit::wait::eventually;
 
-pub const DATABASE: &str = "seckill";
+const DATABASE: &str = "seckill";
 
 const SETTINGS: [&str; 7] = [
     "shared_preload_libraries=citus",
@@ -42,36 +37,17 @@ pub fn is_installed() -> bool {
 /// One server. Started from a test's own thread, with which it ends.
 pub struct Server {
     pub port: u16,
-    programs: PostgresPrograms,
-    child: Option<Child>,
-    directory: TempDir,
-}
-
-fn succeed(command: &mut Command) {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {output:?}");
+    node: PostgresNode,
 }
 
 impl Server {
     /// With the extension, but in no cluster yet.
     pub async fn start() -> Self {
-        let (programs, directory) = (PostgresPrograms::find().unwrap(), place());
-        programs.private_directory(directory.path()).unwrap();
-        let mut initdb = programs.command("initdb");
-        initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
-        initdb.arg("--no-sync").arg("-D").arg(directory.path().join("data"));
-        tokio::task::block_in_place(|| succeed(&mut initdb));
-        // The death of a server loses nothing that it has written; that of a machine may.
-        let configuration = directory.path().join("data/postgresql.conf");
-        File::options()
-            .append(true)
-            .open(configuration)
-            .unwrap()
-            .write_all(b"fsync = off\n")
-            .unwrap();
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-        let mut server = Self { port, programs, child: None, directory };
-        server.start_again().await;
+        let mut settings = SETTINGS.map(str::to_owned).to_vec();
+        settings.push(format!("port={port}"));
+        let node = PostgresNode::primary_with(None, settings).await.unwrap();
+        let server = Self { port, node };
         server.run_in("postgres", &format!("create database {DATABASE}")).await;
         server.run("create extension citus").await;
         server
@@ -79,35 +55,12 @@ impl Server {
 
     /// Starts it after [`Server::kill`], with what it had.
     pub async fn start_again(&mut self) {
-        let log = File::options().create(true).append(true).open(self.log_path()).unwrap();
-        let mut command = self.programs.command("postgres");
-        command.arg("-D").arg(self.directory.path().join("data"));
-        command.arg("-c").arg(format!("port={}", self.port));
-        let sockets = format!("unix_socket_directories={}", self.directory.path().display());
-        for setting in SETTINGS.into_iter().chain([sockets.as_str()]) {
-            command.args(["-c", setting]);
-        }
-        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        end_with_us(&mut command, Signal::SIGQUIT);
-        let mut child = command.spawn().unwrap();
-        let url = self.url_of("postgres");
-        eventually("the server answers", async || {
-            if child.try_wait().unwrap().is_some() {
-                panic!("the server did not start: {}", self.log());
-            }
-            PgConnection::connect(&url).await.is_ok()
-        })
-        .await;
-        self.child = Some(child);
-    }
-
-    fn log_path(&self) -> PathBuf {
-        self.directory.path().join("log")
+        self.node.start_again().await.unwrap();
     }
 
     /// All it has logged.
     pub fn log(&self) -> String {
-        fs::read_to_string(self.log_path()).unwrap()
+        self.node.log()
     }
 
     pub fn url(&self) -> String {
@@ -119,7 +72,7 @@ impl Server {
     }
 
     pub fn pid(&self) -> u32 {
-        self.child.as_ref().unwrap().id()
+        self.node.pid().unwrap()
     }
 
     pub async fn connect(&self) -> PgConnection {
@@ -148,21 +101,16 @@ impl Server {
 
     /// SIGKILL, of all its processes.
     pub fn kill(&mut self) {
-        let mut child = self.child.take().unwrap();
-        send_with_children(child.id(), Signal::SIGKILL);
-        child.wait().unwrap();
+        send_with_children(self.pid(), Signal::SIGKILL);
+        self.node.kill();
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.child
-            && let Ok(None) = child.try_wait()
-        {
-            // It may be paused, and would not hear.
-            send_with_children(child.id(), Signal::SIGCONT);
-            send(child.id(), Signal::SIGQUIT);
-            let _ = child.wait();
+        // One that is paused cannot end.
+        if let Some(pid) = self.node.pid() {
+            send_with_children(pid, Signal::SIGCONT);
         }
     }
 }

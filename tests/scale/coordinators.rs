@@ -6,7 +6,7 @@ use seckill::purchase::Strategy;
 
 use super::citus::{Citus, is_installed};
 use crate::faults::crowd::{Crowd, What, in_progress, only};
-use crate::faults::sale::Sale;
+use crate::faults::sale::{MANY_USERS, Sale};
 use testkit::redis_nodes::Node as RedisServer;
 use testkit::wait::eventually;
 
@@ -17,7 +17,8 @@ async fn each_worker_is_the_coordinator_of_some_nodes() {
     }
     let redis = RedisServer::start(&[]).await;
     let mut cluster = Citus::distributed(2).await;
-    let sale = Sale::open(&cluster.coordinator.url(), &redis.url(), Strategy::GroupCommit).await;
+    let urls = (&*cluster.coordinator.url(), &*redis.url());
+    let sale = Sale::open(urls, Strategy::GroupCommit, MANY_USERS).await;
     let of_voucher = cluster.worker_of(sale.voucher.get()).await;
     let other = 1 - of_voucher;
     let nodes = [of_voucher, other].map(|worker| sale.at(&cluster.workers[worker].url()));

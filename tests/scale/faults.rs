@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use super::citus::{Citus, is_installed};
 use crate::faults::crowd::{Answer, Crowd, What, in_progress, only};
-use crate::faults::sale::Sale;
+use crate::faults::sale::{MANY_USERS, Sale};
 use testkit::processes::Node;
 use testkit::redis_nodes::Cluster;
 use testkit::redis_nodes::migrate;
@@ -35,8 +35,8 @@ impl Stage {
         let alone = ALONE.lock().await;
         let redis = Cluster::start(3).await;
         let cluster = Citus::distributed(2).await;
-        let url = cluster.coordinator.url();
-        let first = Sale::open(&url, &redis.url(), Strategy::GroupCommit).await;
+        let urls = (&*cluster.coordinator.url(), &*redis.url());
+        let first = Sale::open(urls, Strategy::GroupCommit, MANY_USERS).await;
         let at = cluster.worker_of(first.voucher.get()).await;
         let mut second = first.another(Strategy::GroupCommit).await;
         while cluster.worker_of(second.voucher.get()).await == at {
@@ -130,27 +130,14 @@ impl Stage {
 
     /// Sends the buyers home. Nobody was told anything that does not belong to a fault, and what they were
     /// told is in the books.
-    async fn settle(self) -> NoticeOutcome {
+    async fn settle(self) -> [Vec<Answer>; 2] {
         let [first, second] = self.crowds;
         let told = [first.go_home().await, second.go_home().await];
         for (sale, answers) in self.sales.iter().zip(&told) {
             only(answers, &[What::Unavailable, in_progress()]);
             sale.settle(answers).await;
         }
-        NoticeOutcome { told }
-    }
-}
-
-struct NoticeOutcome {
-    told: [Vec<Answer>; 2],
-}
-
-impl NoticeOutcome {
-    fn refused(&self, sale: usize, from: Instant, to: Instant) -> usize {
-        let refused = |answer: &&Answer| {
-            answer.what == What::Unavailable && (from..to).contains(&answer.sent)
-        };
-        self.told[sale].iter().filter(refused).count()
+        told
     }
 }
 
@@ -191,16 +178,15 @@ async fn a_worker_that_is_silent_is_waited_for_and_a_dead_one_costs_its_own_vouc
     }
     stage.cluster.coordinator.start_again().await;
     stage.both_sell().await;
-    let settled = stage.settle().await;
+    let mut told = stage.settle().await;
+    told.iter_mut().for_each(|told| told.retain(|answer| answer.what == What::Unavailable));
+    let slowest = told.iter().flatten().map(|answer| answer.took).max();
+    let while_dead = |answer: &&Answer| (killed..still_dead).contains(&answer.sent);
+    let refused = told.map(|told| told.iter().filter(while_dead).count());
     eprintln!(
-        "figures: a dead worker: {} x 503 of its voucher, {} of the other's",
-        settled.refused(0, killed, still_dead),
-        settled.refused(1, killed, still_dead),
+        "figures: a dead worker: {refused:?} x 503 of its voucher and of the other, slowest {slowest:?}"
     );
-    let slowest = settled.told.iter().flatten().filter(|answer| answer.what == What::Unavailable);
-    eprintln!("figures: slowest refusal {:?}", slowest.map(|answer| answer.took).max());
     // Reads of both together fail while it dies, and those that a busy machine lets time out.
-    let refused = [0, 1].map(|sale| settled.refused(sale, killed, still_dead));
     assert!(2 * refused[1] < refused[0], "{refused:?}");
 }
 
