@@ -16,7 +16,7 @@
 #   scripts/setup.sh containers podman and what makes images without a registry, where Docker is not
 #   scripts/setup.sh redisson   build + Redis, a JDK and Maven
 #   scripts/setup.sh course-java  a JDK and Maven
-#   scripts/setup.sh pooler     PgBouncer, and the openssl by which tests make certificates
+#   scripts/setup.sh pooler     PgBouncer
 #   scripts/setup.sh faketime   libfaketime, by which the clock of one process jumps
 #   scripts/setup.sh book       build + mdBook, built by cargo, and Mermaid from npm
 #   scripts/setup.sh scale      runtime + Citus, from the package file that CITUS_PACKAGE names
@@ -154,7 +154,6 @@ look_for() {
         ;;
     pooler)
         need pgbouncer have_pgbouncer
-        need openssl have openssl
         ;;
     faketime)
         need faketime have_faketime

@@ -13,4 +13,3 @@ mod orders;
 mod purchase;
 mod scale;
 mod storefront;
-mod worlds;

@@ -7,30 +7,27 @@ use std::sync::{Arc, Mutex};
 use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use seckill::http::server::ServerLimits;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::net::TcpListener;
 
+use testkit::processes::Node;
 use testkit::program::Program;
+use testkit::shop::api_client::Api;
+use testkit::shop::served::Served;
 use testkit::shop::world::World;
-use testkit::wait::must;
 
 type Received = Arc<Mutex<Vec<Value>>>;
 
 /// A collector's door for traces. Returns its address and what comes.
-async fn collector() -> (String, Received) {
+fn collector() -> (String, Received) {
     let received = Received::default();
     let keep = async |State(received): State<Received>, Json(traces): Json<Value>| {
         received.lock().unwrap().push(traces);
         Json(json!({}))
     };
     let routes = Router::new().route("/v1/traces", post(keep)).with_state(received.clone());
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async { axum::serve(listener, routes).await });
-    (address, received)
+    let address = Served::new(routes, ServerLimits::of(16)).address;
+    (format!("http://{address}"), received)
 }
 
 /// The spans in what was received.
@@ -48,24 +45,19 @@ async fn a_purchase_is_a_trace_of_its_steps_which_goes_on_from_the_clients() {
     world.at_present().await;
     world.users(1).await;
     let voucher = world.voucher(1).await.id;
-    let (collector, received) = collector().await;
+    let (collector, received) = collector();
     let program = Program::on(&world).with("OTEL_EXPORTER_OTLP_ENDPOINT", &collector);
-    let mut command = program.command(&["serve", "--listen", "127.0.0.1:0"]);
-    let mut server = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
-    let line = must("the server listens", lines.next_line()).await.unwrap().unwrap();
-    let address = line.strip_prefix("listening on ").unwrap();
+    let server = Node::serve(&program, &[]).await;
+    let api = Api::at(world, server.address);
 
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-    let request = reqwest::Client::new()
-        .post(format!("{address}/api/vouchers/{voucher}/orders"))
-        .bearer_auth(world.token(1))
+    let request = api
+        .buying(1, voucher)
         .header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"))
         .header("x-request-id", "seen-in-the-trace");
-    assert_eq!(request.send().await.unwrap().status(), 201);
+    api.send(request).await.is(201);
     // The last traces are sent at the end.
-    kill(Pid::from_raw(server.id().unwrap().cast_signed()), Signal::SIGTERM).unwrap();
-    assert!(must("the server ends", server.wait()).await.unwrap().success());
+    server.stop().await;
 
     let spans = spans(&received);
     let named = |name: &str| {

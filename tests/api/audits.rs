@@ -1,46 +1,28 @@
 //! The audit of a voucher over the API.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use std::time::Duration;
 
 use seckill::purchase::audit;
 use serde_json::json;
-use sqlx::{Connection, PgConnection};
+use sqlx::Connection;
 
 use testkit::shop::api_client::{Answer, Api};
 use testkit::wait::eventually;
+
+/// Every reader of the orders waits.
+const HOLD_THE_ORDERS: &str = "lock table orders in access exclusive mode";
 
 fn path(voucher: impl std::fmt::Display) -> String {
     format!("/api/vouchers/{voucher}/audit")
 }
 
 async fn audited(api: &Api, token: &str, voucher: impl std::fmt::Display) -> Answer {
-    api.send(api.request("POST", &path(voucher)).bearer_auth(token)).await
-}
-
-/// A session that keeps every reader of the orders waiting, until it is closed.
-async fn holding_the_orders(api: &Api) -> PgConnection {
-    api.world.begin("lock table orders in access exclusive mode").await
-}
-
-/// Waits until an audit waits for the orders.
-async fn until_one_waits(holder: &mut PgConnection) {
-    eventually("an audit is under way", async || {
-        let waiting = sqlx::query_scalar::<_, i64>(
-            "select count(*) from pg_locks
-             where not granted and relation = 'orders'::regclass
-               and database = (select oid from pg_database where datname = current_database())",
-        );
-        waiting.fetch_one(&mut *holder).await.unwrap() == 1
-    })
-    .await;
+    api.call("POST", &path(voucher), token).await
 }
 
 #[tokio::test]
 async fn an_audit_says_what_the_command_says_and_finds_what_is_wrong() {
-    let api = Api::new().await;
-    api.world.users(3).await;
+    let api = Api::with_users(3).await;
     let token = api.world.admin_token(100).await;
     let voucher = api.world.voucher(2).await;
     for user in 1..=3 {
@@ -69,8 +51,7 @@ async fn an_audit_says_what_the_command_says_and_finds_what_is_wrong() {
 
 #[tokio::test]
 async fn an_audit_is_for_administrators_and_of_a_voucher_that_exists() {
-    let api = Api::new().await;
-    api.world.users(1).await;
+    let api = Api::with_users(1).await;
     let token = api.world.admin_token(100).await;
     let voucher = api.world.voucher(2).await;
     let nobody = api.send(api.request("POST", &path(voucher.id))).await;
@@ -82,13 +63,8 @@ async fn an_audit_is_for_administrators_and_of_a_voucher_that_exists() {
     for unknown in ["17", "9223372036854775807"] {
         audited(&api, &token, unknown).await.problem(404, "voucher_not_found");
     }
-    for malformed in
-        ["0", "-1", "1.5", "x", "9223372036854775808", "99999999999999999999999", "%00"]
-    {
-        audited(&api, &token, malformed).await.problem(422, "invalid_request");
-    }
     // An audit is work: it is not done for a link that somebody follows.
-    let read = api.send(api.request("GET", &path(voucher.id)).bearer_auth(&token)).await;
+    let read = api.call("GET", &path(voucher.id), &token).await;
     read.problem(405, "method_not_allowed");
     audited(&api, &token, voucher.id).await.is(200);
 }
@@ -98,10 +74,10 @@ async fn one_audit_at_a_time_runs_to_its_end_also_when_its_client_leaves() {
     let api = Api::new().await;
     let token = api.world.admin_token(100).await;
     let voucher = api.world.voucher(2).await;
-    let mut holder = holding_the_orders(&api).await;
+    let holder = api.world.begin(HOLD_THE_ORDERS).await;
     let request = |api: &Api| api.request("POST", &path(voucher.id)).bearer_auth(&token);
     let leaving = tokio::spawn(request(&api).send());
-    until_one_waits(&mut holder).await;
+    api.world.until_one_waits().await;
     leaving.abort();
     assert!(leaving.await.is_err_and(|error| error.is_cancelled()));
     for _ in 0..3 {
@@ -122,7 +98,7 @@ async fn one_audit_at_a_time_runs_to_its_end_also_when_its_client_leaves() {
 async fn an_audit_that_takes_too_long_is_given_up_and_leaves_no_trace() {
     let api = Api::new().await;
     let voucher = api.world.voucher(2).await;
-    let holder = holding_the_orders(&api).await;
+    let holder = api.world.begin(HOLD_THE_ORDERS).await;
     let run = async || {
         let limit = Duration::from_millis(300);
         audit::run_within(limit, &api.world.database, voucher.id).await

@@ -1,19 +1,27 @@
 //! Bodies too large, in pieces, or never complete, as bytes on a connection.
 
+use seckill::model::VoucherId;
 use serde_json::json;
 
-use testkit::raw_http::{Raw, RawAnswer, purchase_head};
+use testkit::raw_http::{HEALTHZ, Raw, RawAnswer, purchase_head};
 use testkit::shop::api_client::Api;
 
 const TEN_MB: usize = 10_000_000;
+const CHUNKED: &str = "transfer-encoding: chunked\r\n";
 
-/// A world with one user, a voucher, and a connection.
-async fn shop() -> (Api, String, Raw) {
-    let api = Api::new().await;
-    api.world.users(1).await;
-    let voucher = api.world.voucher(5).await.id.to_string();
+/// An API with one user, a voucher, and a connection.
+async fn shop() -> (Api, VoucherId, Raw) {
+    let (api, voucher) = Api::with_sale(1, 5).await;
     let raw = Raw::connect(api.address).await;
     (api, voucher, raw)
+}
+
+/// The head of a request with JSON, whose last line is `last`.
+fn json_head(path: &str, token: &str, last: &str) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: s\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\n{last}\r\n\r\n"
+    )
 }
 
 fn assert_too_large(answer: &RawAnswer) {
@@ -52,14 +60,9 @@ async fn who_sends_ten_megabytes_gets_to_read_the_refusal() {
         ("/nothing", &admin),
     ] {
         for (length, body) in &bodies {
-            let mut raw = Raw::connect(api.address).await;
-            raw.send(format!(
-                "POST {path} HTTP/1.1\r\nhost: s\r\nauthorization: Bearer {token}\r\n\
-                 content-type: application/json\r\n{length}\r\n\r\n"
-            ))
-            .await;
-            raw.send(body).await;
-            assert_too_large(&raw.answer().await.unwrap());
+            let head = json_head(path, token, length);
+            let mut raw = Raw::sent(api.address, head).await;
+            assert_too_large(&raw.ask(body).await);
         }
     }
     assert_eq!(api.world.audit().await.orders, 0);
@@ -69,8 +72,8 @@ async fn who_sends_ten_megabytes_gets_to_read_the_refusal() {
 async fn who_asks_before_sending_ten_megabytes_is_spared_the_sending() {
     let (api, voucher, mut raw) = shop().await;
     let headers = format!("content-length: {TEN_MB}\r\nexpect: 100-continue\r\n");
-    raw.send(purchase_head(&api.world.token(1), &voucher, &headers)).await;
-    assert_too_large(&raw.answer().await.unwrap());
+    let head = purchase_head(&api.world.token(1), voucher, &headers);
+    assert_too_large(&raw.ask(head).await);
     // What follows must not be taken for the body, or the body for what follows.
     assert!(raw.answer().await.is_none());
 }
@@ -79,10 +82,9 @@ async fn who_asks_before_sending_ten_megabytes_is_spared_the_sending() {
 async fn who_asks_before_sending_a_small_body_is_told_to_go_on() {
     let (api, voucher, mut raw) = shop().await;
     let headers = "content-length: 2\r\nexpect: 100-continue\r\n";
-    raw.send(purchase_head(&api.world.token(1), &voucher, headers)).await;
-    assert_eq!(raw.answer().await.unwrap().status, 100);
-    raw.send("{}").await;
-    assert_eq!(raw.answer().await.unwrap().status, 201);
+    let head = purchase_head(&api.world.token(1), voucher, headers);
+    assert_eq!(raw.ask(head).await.status, 100);
+    assert_eq!(raw.ask("{}").await.status, 201);
 }
 
 #[tokio::test]
@@ -94,42 +96,38 @@ async fn a_body_of_exactly_the_limit_is_read_and_one_byte_more_is_not() {
         body.resize(length, b' ');
         let token = api.world.token(1);
         for is_chunked in [false, true] {
-            let mut raw = Raw::connect(api.address).await;
             let status = if is_chunked && status == 201 { 409 } else { status };
-            if is_chunked {
-                raw.send(purchase_head(&token, &voucher, "transfer-encoding: chunked\r\n")).await;
-                raw.send(chunked(&body, 1000)).await;
+            let (header, body) = if is_chunked {
+                (CHUNKED.to_owned(), chunked(&body, 1000))
             } else {
-                let header = format!("content-length: {length}\r\n");
-                raw.send(purchase_head(&token, &voucher, &header)).await;
-                raw.send(&body).await;
-            }
-            let answer = raw.answer().await.unwrap();
+                (format!("content-length: {length}\r\n"), body.clone())
+            };
+            let head = purchase_head(&token, voucher, &header);
+            let answer = Raw::sent(api.address, head).await.ask(body).await;
             assert_eq!(answer.status, status, "{length} {is_chunked} {answer:?}");
         }
     }
-    raw.send("GET /healthz HTTP/1.1\r\nhost: s\r\n\r\n").await;
-    assert_eq!(raw.answer().await.unwrap().status, 200);
+    assert_eq!(raw.ask(HEALTHZ).await.status, 200);
 }
 
 #[tokio::test]
 async fn a_body_in_chunks_of_a_byte_is_a_body() {
     let (api, voucher, mut raw) = shop().await;
-    raw.send(purchase_head(&api.world.token(1), &voucher, "transfer-encoding: chunked\r\n")).await;
+    let head = purchase_head(&api.world.token(1), voucher, CHUNKED);
+    raw.send(&head).await;
     for byte in chunked(br#"{"user_id":"1"}"#, 1) {
         raw.send([byte]).await;
     }
     assert_eq!(raw.answer().await.unwrap().status, 201);
     // The connection is still good, also after an empty one.
-    raw.send(purchase_head(&api.world.token(1), &voucher, "transfer-encoding: chunked\r\n")).await;
-    raw.send("0\r\n\r\n").await;
-    assert_eq!(raw.answer().await.unwrap().json()["code"], "already_bought");
+    let again = head + "0\r\n\r\n";
+    assert_eq!(raw.ask(again).await.json()["code"], "already_bought");
 }
 
 #[tokio::test]
 async fn a_body_that_breaks_off_buys_nothing() {
     let (api, voucher, mut raw) = shop().await;
-    raw.send(purchase_head(&api.world.token(1), &voucher, "content-length: 10\r\n")).await;
+    raw.send(purchase_head(&api.world.token(1), voucher, "content-length: 10\r\n")).await;
     raw.send("{}").await;
     // No more will come; the other direction stays open.
     tokio::io::AsyncWriteExt::shutdown(&mut raw.0).await.unwrap();
@@ -149,24 +147,15 @@ async fn clients_that_never_send_their_body_take_nobodys_place() {
         ["/api/sessions", "/api/login-codes", "/api/vouchers", "/api/payments/notifications"];
     for path in posts.iter().flat_map(|path| [path; 65]) {
         let mut raw = Raw::connect(api.address).await;
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: s\r\nauthorization: Bearer {admin}\r\n\
-             content-type: application/json\r\ncontent-length: 50\r\nexpect: 100-continue\r\n\r\n",
-        );
-        raw.send(head).await;
-        assert_eq!(raw.answer().await.unwrap().status, 100);
+        let head = json_head(path, &admin, "content-length: 50\r\nexpect: 100-continue");
+        assert_eq!(raw.ask(head).await.status, 100);
         stalled.push(raw);
     }
     api.get_as(1, "/api/orders").await.is(200);
-    let phone = "13800138000";
-    api.post("/api/login-codes", &json!({ "phone": phone })).await.is(202);
-    let code = api.world.sms.0.lock().unwrap().last().unwrap().1.clone();
-    let session = api.post("/api/sessions", &json!({ "phone": phone, "code": code })).await;
-    let token = session.is(201).text_of("token").to_owned();
-    api.send(api.request("DELETE", "/api/sessions").bearer_auth(token)).await.is(204);
+    let token = api.log_in("13800138000").await;
+    api.call("DELETE", "/api/sessions", &token).await.is(204);
     let voucher = json!({ "title": "100 for 80", "stock": 1 });
-    let creating = api.request("POST", "/api/vouchers").json(&voucher);
-    api.send(creating.bearer_auth(admin)).await.is(201);
+    api.call_with("POST", "/api/vouchers", &admin, &voucher).await.is(201);
 }
 
 #[tokio::test]
@@ -182,8 +171,7 @@ async fn bodies_that_contradict_themselves_buy_nothing() {
         ("transfer-encoding: chunked\r\n", "fffffffffffffffff\r\n"),
     ];
     for (headers, body) in contradictions {
-        let mut raw = Raw::connect(api.address).await;
-        raw.send(purchase_head(&token, &voucher, headers)).await;
+        let mut raw = Raw::sent(api.address, purchase_head(&token, voucher, headers)).await;
         raw.send(body).await;
         if let Some(answer) = raw.answer().await {
             assert!((400..500).contains(&answer.status), "{headers:?}: {answer:?}");

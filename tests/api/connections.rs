@@ -1,28 +1,25 @@
 //! Connections that are slow, odd, or gone, and the server's end.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
+use axum::Router;
+use axum::routing::get;
 use seckill::http::router;
-use seckill::http::server::{self, ServerLimits};
+use seckill::http::server::ServerLimits;
 use seckill::purchase::Strategy;
 use seckill::store::time_limits::ANSWER_WITHIN;
 use serde_json::Value;
 use sqlx::Connection;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use testkit::raw_http::{Raw, purchase_head};
+use testkit::raw_http::{HEALTHZ, Raw, purchase_head};
 use testkit::shop::api_client::Api;
+use testkit::shop::served::Served;
 use testkit::shop::world::{World, each_strategy, user};
-use testkit::wait::PATIENCE;
-use testkit::wait::eventually;
-
-const HEALTHZ: &str = "GET /healthz HTTP/1.1\r\nhost: s\r\n\r\n";
+use testkit::wait::{PATIENCE, eventually};
 
 async fn lock_exists(world: &World, buyer: i64) -> bool {
     let key = world.keys.order_lock(user(buyer));
@@ -31,7 +28,7 @@ async fn lock_exists(world: &World, buyer: i64) -> bool {
 
 #[tokio::test]
 async fn a_head_of_a_hundred_kilobytes_is_refused_and_the_server_lives() {
-    let api = Api::new().await;
+    let api = Api::shared().await;
     let long = "x".repeat(100_000);
     let heads = [
         format!("GET /healthz HTTP/1.1\r\nhost: s\r\nx-long: {long}\r\n\r\n"),
@@ -55,15 +52,9 @@ async fn a_head_of_a_hundred_kilobytes_is_refused_and_the_server_lives() {
 
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_their_order() {
-    let api = Api::new().await;
-    api.world.users(3).await;
-    let id = api.world.voucher(2).await.id;
-    let mut raw = Raw::connect(api.address).await;
-    let requests: String = (1..=3)
-        .map(|buyer| purchase_head(&api.world.token(buyer), id, ""))
-        .chain([HEALTHZ.to_owned()])
-        .collect();
-    raw.send(requests).await;
+    let (api, id) = Api::with_sale(3, 2).await;
+    let requests = (1..=3).map(|buyer| purchase_head(&api.world.token(buyer), id, ""));
+    let mut raw = Raw::sent(api.address, requests.collect::<String>() + HEALTHZ).await;
     for buyer in ["1", "2"] {
         let answer = raw.answer().await.unwrap();
         assert_eq!((answer.status, &answer.json()["user_id"]), (201, &buyer.into()));
@@ -74,9 +65,7 @@ async fn pipelined_requests_are_answered_in_their_order() {
 
 #[tokio::test]
 async fn a_request_may_come_byte_by_byte() {
-    let api = Api::new().await;
-    api.world.users(1).await;
-    let id = api.world.voucher(2).await.id;
+    let (api, id) = Api::with_sale(1, 2).await;
     let mut raw = Raw::connect(api.address).await;
     raw.0.get_mut().set_nodelay(true).unwrap();
     let request = purchase_head(&api.world.token(1), id, "content-length: 2\r\n") + "{}";
@@ -88,7 +77,7 @@ async fn a_request_may_come_byte_by_byte() {
 
 #[tokio::test]
 async fn odd_requests_are_answered_and_the_server_lives() {
-    let api = Api::new().await;
+    let api = Api::shared().await;
     let absolute = format!("GET http://{}/healthz HTTP/1.1\r\nhost: s\r\n\r\n", api.address);
     let requests = [
         (absolute.as_str(), 200),
@@ -103,8 +92,7 @@ async fn odd_requests_are_answered_and_the_server_lives() {
         ("\x16\x03\x01\x02\x00\x01\x00\x01\u{0}\r\n\r\n", 400),
     ];
     for (request, status) in requests {
-        let mut raw = Raw::connect(api.address).await;
-        raw.send(request).await;
+        let mut raw = Raw::sent(api.address, request).await;
         let answer = raw.answer().await.unwrap_or_else(|| panic!("no answer to {request:?}"));
         assert_eq!(answer.status, status, "{request:?}: {answer:?}");
     }
@@ -118,14 +106,13 @@ async fn buyers_who_hang_up_leave_whole_orders_or_none_and_no_lock() {
         world.users(60).await;
         let id = world.voucher(40).await.id;
         world.wait_long_for_rows().await;
-        let address = world.serve().await;
-        let api = Api::at(world, address);
+        let api = Api::of(world).await;
         let row = api.world.hold_the_row().await;
         let begun = Instant::now();
         let mut leaving = Vec::new();
         for buyer in 1..=60 {
-            let mut raw = Raw::connect(address).await;
-            raw.send(purchase_head(&api.world.token(buyer), id, "")).await;
+            let head = purchase_head(&api.world.token(buyer), id, "");
+            let raw = Raw::sent(api.address, head).await;
             if buyer == 1 {
                 api.world.until_one_waits().await;
             }
@@ -174,23 +161,13 @@ async fn buyers_who_hang_up_leave_whole_orders_or_none_and_no_lock() {
 /// to the next thing that somebody waits for. No database: its pool waits, too.
 #[tokio::test(start_paused = true)]
 async fn a_head_that_never_ends_is_cut_off() {
-    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let places = 1;
-    tokio::spawn(server::serve(
-        listener,
-        axum::Router::new(),
-        ServerLimits::of(places),
-        std::future::pending(),
-    ));
+    let address = Served::new(Router::new(), ServerLimits::of(1)).address;
     // A connection that says nothing, one in the middle of its head, one kept alive in vain:
     // each has the only place there is, and the next gets it all the same.
     for start in ["", "GET /healthz HTTP/1.1\r\nhost: s\r\nx-slow: ", HEALTHZ] {
-        let mut raw = TcpStream::connect(address).await.unwrap();
-        tokio::io::AsyncWriteExt::write_all(&mut raw, start.as_bytes()).await.unwrap();
-        let mut told = Vec::new();
-        tokio::io::AsyncReadExt::read_to_end(&mut raw, &mut told).await.unwrap();
-        let told = String::from_utf8(told).unwrap();
+        let mut raw = Raw::sent(address, start).await;
+        let mut told = String::new();
+        raw.0.read_to_string(&mut told).await.unwrap();
         assert!(!told.starts_with("HTTP/1.1 2") && !told.starts_with("HTTP/1.1 5"), "{told}");
     }
 }
@@ -199,19 +176,13 @@ async fn a_head_that_never_ends_is_cut_off() {
 #[tokio::test(flavor = "current_thread")]
 async fn requests_that_are_in_their_sockets_when_a_server_stops_are_answered() {
     const EACH: usize = 100;
-    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let stopped = async {
-        let _ = stopped.await;
-    };
-    let app = axum::Router::new().route("/healthz", axum::routing::get(async || "ok"));
-    let serving = tokio::spawn(server::serve(listener, app, ServerLimits::of(2 * EACH), stopped));
+    let app = Router::new().route("/healthz", get(async || "ok"));
+    let mut server = Served::new(app, ServerLimits::of(2 * EACH));
+    let address = server.address;
     let mut clients = Vec::new();
     for _ in 0..EACH {
         let mut idle = Raw::connect(address).await;
-        idle.send(HEALTHZ).await;
-        assert_eq!(idle.answer().await.unwrap().status, 200);
+        assert_eq!(idle.ask(HEALTHZ).await.status, 200);
         let client = idle.0.into_inner().into_std().unwrap();
         client.set_nonblocking(false).unwrap();
         clients.push(client);
@@ -221,14 +192,14 @@ async fn requests_that_are_in_their_sockets_when_a_server_stops_are_answered() {
     for client in &mut clients {
         std::io::Write::write_all(client, HEALTHZ.as_bytes()).unwrap();
     }
-    stop.send(()).unwrap();
+    server.stop();
     for (number, client) in clients.into_iter().enumerate() {
         client.set_nonblocking(true).unwrap();
         let mut raw = Raw(tokio::io::BufReader::new(TcpStream::from_std(client).unwrap()));
         let answer = raw.answer().await;
         assert!(answer.is_some_and(|answer| answer.status == 200), "client {number}");
     }
-    timeout(PATIENCE, serving).await.expect("serve does not return").unwrap();
+    server.ended().await;
     assert!(TcpStream::connect(address).await.is_err());
 }
 
@@ -238,38 +209,30 @@ async fn a_server_that_stops_answers_what_it_began_and_takes_nothing_new() {
     world.users(1).await;
     let id = world.voucher(2).await.id;
     let app = world.app().await;
-    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let stopped = async {
-        let _ = stopped.await;
-    };
-    let serving =
-        tokio::spawn(server::serve(listener, router(app.clone()), ServerLimits::of(16), stopped));
+    let mut server = Served::new(router(app.clone()), ServerLimits::of(16));
+    let address = server.address;
 
     let mut idle = Raw::connect(address).await;
-    idle.send(HEALTHZ).await;
-    assert_eq!(idle.answer().await.unwrap().status, 200);
+    assert_eq!(idle.ask(HEALTHZ).await.status, 200);
     world.wait_long_for_rows().await;
     let holder = world.hold_the_row().await;
-    let mut buyer = Raw::connect(address).await;
-    buyer.send(purchase_head(&world.token(1), id, "")).await;
+    let mut buyer = Raw::sent(address, purchase_head(&world.token(1), id, "")).await;
     world.until_one_waits().await;
 
-    stop.send(()).unwrap();
+    server.stop();
     assert!(idle.answer().await.is_none(), "an idle connection is closed");
     eventually("new connections are refused", async || {
         let refused = |error: std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
         TcpStream::connect(address).await.is_err_and(refused)
     })
     .await;
-    assert!(!serving.is_finished());
+    assert!(!server.serving.is_finished());
     holder.close().await.unwrap();
     let answer = buyer.answer().await.unwrap();
     // 503 when the machine was so slow that the row was held for longer than the buyer waits.
     assert!([201, 503].contains(&answer.status), "{answer:?}");
     assert!(buyer.answer().await.is_none());
-    timeout(PATIENCE, serving).await.expect("serve does not return").unwrap();
+    server.ended().await;
     app.purchases.shutdown().await;
     assert!(!lock_exists(&world, 1).await);
     let audit = world.audit().await;
@@ -279,15 +242,10 @@ async fn a_server_that_stops_answers_what_it_began_and_takes_nothing_new() {
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_beyond_the_limit_wait_for_their_turn() {
     let world = World::new().await;
-    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let app = router(world.app().await);
-    tokio::spawn(server::serve(listener, app, ServerLimits::of(2), std::future::pending()));
+    let address = Served::new(router(world.app().await), ServerLimits::of(2)).address;
     let mut waiting = Vec::new();
     for _ in 0..10 {
-        let mut raw = Raw::connect(address).await;
-        raw.send(HEALTHZ).await;
-        waiting.push(raw);
+        waiting.push(Raw::sent(address, HEALTHZ).await);
     }
     for mut raw in waiting {
         assert_eq!(raw.answer().await.unwrap().status, 200);
@@ -298,21 +256,13 @@ async fn connections_beyond_the_limit_wait_for_their_turn() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_probe_gets_through_when_all_connections_are_taken() {
     let world = World::new().await;
-    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let app = router(world.app().await);
     let limits = ServerLimits { connections_of_a_peer: 4, reserve: 1, ..ServerLimits::of(8) };
-    tokio::spawn(server::serve(listener, app, limits, std::future::pending()));
-    let from = async |last: u8| {
-        let socket = tokio::net::TcpSocket::new_v4().unwrap();
-        socket.bind(([127, 0, 0, last], 0).into()).unwrap();
-        Raw(tokio::io::BufReader::new(socket.connect(address).await.unwrap()))
-    };
+    let address = Served::new(router(world.app().await), limits).address;
+    let from = |last| Raw::connect_from(last, address);
     let mut taken = Vec::new();
     for last in [2, 2, 2, 2, 3, 3, 3, 3] {
         let mut raw = from(last).await;
-        raw.send(HEALTHZ).await;
-        assert_eq!(raw.answer().await.unwrap().status, 200);
+        assert_eq!(raw.ask(HEALTHZ).await.status, 200);
         taken.push(raw);
     }
     // Those two get no more.
@@ -321,8 +271,7 @@ async fn a_probe_gets_through_when_all_connections_are_taken() {
     let _silent = from(4).await;
     for _ in 0..3 {
         let mut probe = from(5).await;
-        probe.send(HEALTHZ).await;
-        let answer = probe.answer().await.unwrap();
+        let answer = probe.ask(HEALTHZ).await;
         assert_eq!(answer.status, 200);
         assert!(answer.head.contains("connection: close"), "{answer:?}");
         assert!(probe.answer().await.is_none());
@@ -331,8 +280,7 @@ async fn a_probe_gets_through_when_all_connections_are_taken() {
     drop(taken);
     eventually("a connection is kept", async || {
         let mut raw = from(5).await;
-        raw.send(HEALTHZ).await;
-        let kept = !raw.answer().await.unwrap().head.contains("connection: close");
+        let kept = !raw.ask(HEALTHZ).await.head.contains("connection: close");
         raw.send(HEALTHZ).await;
         kept && raw.answer().await.is_some()
     })
@@ -346,15 +294,10 @@ async fn a_balancer_keeps_its_idle_connections_and_a_crowd_of_others_does_not() 
     let network: ipnet::IpNet = "127.0.0.2/32".parse().unwrap();
     let idle = Duration::from_secs(600);
     let limits = ServerLimits { exempt: vec![network], idle, ..ServerLimits::of(4) };
-    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(server::serve(listener, axum::Router::new(), limits, std::future::pending()));
-    let from = async |last: u8| {
-        let socket = tokio::net::TcpSocket::new_v4().unwrap();
-        socket.bind(([127, 0, 0, last], 0).into()).unwrap();
-        let mut raw = Raw(tokio::io::BufReader::new(socket.connect(address).await.unwrap()));
-        raw.send(HEALTHZ).await;
-        assert_eq!(raw.answer().await.unwrap().status, 404);
+    let address = Served::new(Router::new(), limits).address;
+    let from = async |last| {
+        let mut raw = Raw::connect_from(last, address).await;
+        assert_eq!(raw.ask(HEALTHZ).await.status, 404);
         raw
     };
     let (mut first, _second) = (from(3).await, from(3).await);
@@ -368,42 +311,31 @@ async fn a_balancer_keeps_its_idle_connections_and_a_crowd_of_others_does_not() 
     assert!(is_open(&mut crowded, 9).await && !is_open(&mut crowded, 2).await);
     assert!(is_open(&mut first, 585).await && !is_open(&mut first, 10).await);
     assert!(is_open(&mut balancer, 2_900).await);
-    balancer.send(HEALTHZ).await;
-    assert_eq!(balancer.answer().await.unwrap().status, 404);
+    assert_eq!(balancer.ask(HEALTHZ).await.status, 404);
 }
 
 /// As the time in the test above. The only connection there may be is that of a client which reads
 /// nothing of a large answer.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_nobody_reads_is_given_up() {
-    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let large = axum::routing::get(async || vec![b'x'; 64 << 20]);
-    let app = axum::Router::new().route("/large", large);
-    tokio::spawn(server::serve(listener, app, ServerLimits::of(1), std::future::pending()));
-    let mut deaf = TcpStream::connect(address).await.unwrap();
-    let request = "GET /large HTTP/1.1\r\nhost: s\r\n\r\n";
-    tokio::io::AsyncWriteExt::write_all(&mut deaf, request.as_bytes()).await.unwrap();
+    let app = Router::new().route("/large", get(async || vec![b'x'; 64 << 20]));
+    let address = Served::new(app, ServerLimits::of(1)).address;
+    let deaf = Raw::sent(address, "GET /large HTTP/1.1\r\nhost: s\r\n\r\n").await;
     let mut next = Raw::connect(address).await;
-    next.send("GET /nothing HTTP/1.1\r\nhost: s\r\n\r\n").await;
-    assert_eq!(next.answer().await.unwrap().status, 404);
+    assert_eq!(next.ask("GET /nothing HTTP/1.1\r\nhost: s\r\n\r\n").await.status, 404);
     drop(deaf);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_buyer_buys_beside_a_thousand_slow_readers_and_a_thousand_half_sent_heads() {
     rlimit::increase_nofile_limit(u64::MAX).unwrap();
-    let api = Api::new().await;
-    api.world.users(1).await;
-    let id = api.world.voucher(2).await.id;
+    let (api, id) = Api::with_sale(1, 2).await;
     let largest = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nhost: s\r\n\r\n";
     let half = "POST /api/vouchers/1/orders HTTP/1.1\r\nhost: s\r\nx-slow: ";
     let mut slow = Vec::new();
     for start in [largest, half] {
         for _ in 0..1_000 {
-            let mut raw = TcpStream::connect(api.address).await.unwrap();
-            tokio::io::AsyncWriteExt::write_all(&mut raw, start.as_bytes()).await.unwrap();
-            slow.push(raw);
+            slow.push(Raw::sent(api.address, start).await);
         }
     }
     api.buy(1, id).await.is(201);

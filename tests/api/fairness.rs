@@ -1,15 +1,16 @@
 //! No buyer takes from the others by being loud.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use chrono::TimeDelta;
 use futures_util::future::join_all;
-use seckill::model::{BucketRate, Clock, SystemClock, VoucherId};
+use seckill::model::{BucketRate, Clock, VoucherId};
 use seckill::purchase::DEFAULT_BUYER_RATE;
-use seckill::store::users;
-use seckill::store::vouchers::NewVoucher;
 use sqlx::Connection;
 
-use testkit::shop::api_client::{Answer, Api};
-use testkit::shop::world::World;
+use testkit::flood::flood;
+use testkit::shop::api_client::Api;
+use testkit::shop::world::{World, run_sql};
 use testkit::wait::eventually;
 
 /// How many requests of one buyer may be under way, beside purchases.
@@ -25,11 +26,6 @@ async fn api_with(buyer_rate: &str) -> Api {
     world.users(12).await;
     let address = world.serve().await;
     Api::at(world, address)
-}
-
-async fn cancel(api: &Api, user: i64, order: &str) -> Answer {
-    let path = format!("/api/orders/{order}/cancellation");
-    api.send(api.request("POST", &path).bearer_auth(api.world.token(user))).await
 }
 
 #[tokio::test]
@@ -65,7 +61,7 @@ async fn an_administrator_is_not_limited_and_who_is_none_has_no_way_around() {
     let api = api_with("5/1h").await;
     let admin = api.world.admin_token(3).await;
     for _ in 0..20 {
-        api.send(api.request("GET", "/api/nodes").bearer_auth(&admin)).await.is(200);
+        api.call("GET", "/api/nodes", &admin).await.is(200);
     }
     for _ in 0..5 {
         api.get_as(1, "/api/nodes").await.problem(403, "forbidden");
@@ -80,7 +76,7 @@ async fn one_buyer_has_so_many_requests_under_way() {
     let voucher = api.world.priced_voucher(9).await.id;
     let order = api.buy(1, voucher).await.is(201).text_of("order_id").to_owned();
     let row = api.world.hold_the_row().await;
-    let flood = join_all((0..=SHARE).map(|_| cancel(&api, 1, &order)));
+    let flood = join_all((0..=SHARE).map(|_| api.own_step(1, &order, "cancellation")));
     let others = async {
         api.world.until_one_waits().await;
         for user in 2..=12 {
@@ -106,51 +102,9 @@ async fn a_step_that_the_state_refuses_locks_no_row() {
     let admin = api.world.admin_token(11).await;
     let held = "select from seckill_vouchers for update; select from orders for update";
     let holder = api.world.begin(held).await;
-    cancel(&api, 1, &order).await.problem(409, "order_state");
-    let path = format!("/api/orders/{order}/settlement");
-    let settled = api.send(api.request("POST", &path).bearer_auth(&admin)).await;
+    api.own_step(1, &order, "cancellation").await.problem(409, "order_state");
+    let settled = api.step(&admin, &order, "settlement").await;
     assert_eq!(settled.problem(409, "order_state").body["order_status"], "paid");
-    holder.close().await.unwrap();
-}
-
-/// Eight connections of one buyer wait for the row of one sale, again and again. Administrators, and the payment
-/// gateway, take steps of other sales meanwhile, and other buyers read.
-#[tokio::test(flavor = "multi_thread")]
-async fn buyers_who_wait_for_a_row_keep_neither_administrators_nor_readers() {
-    let api = api_with("off").await;
-    let held = api.world.priced_voucher(9).await.id;
-    let other = api.world.voucher(20).await.id;
-    let order = api.buy(1, held).await.is(201).text_of("order_id").to_owned();
-    let admin = api.world.admin_token(11).await;
-    let row = format!("select from seckill_vouchers where voucher_id = {held} for update");
-    let holder = api.world.begin(&row).await;
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    let flood = join_all((0..SHARE).map(|_| async {
-        while !*stopped.borrow() {
-            let answer = cancel(&api, 1, &order).await;
-            assert!([503, 429].contains(&answer.status), "{answer:?}");
-        }
-    }));
-    let others = async {
-        api.world.until_one_waits().await;
-        for buyer in 2..=8 {
-            let bought = api.buy(buyer, other).await.is(201).text_of("order_id").to_owned();
-            for path in
-                [format!("/api/orders/{bought}/redemption"), format!("/api/vouchers/{other}")]
-            {
-                let step = if path.ends_with("redemption") {
-                    api.request("POST", &path)
-                } else {
-                    api.request("PATCH", &path).json(&serde_json::json!({ "title": bought }))
-                };
-                api.send(step.bearer_auth(&admin)).await.is(200);
-            }
-            api.get_as(buyer, "/api/me").await.is(200);
-            api.get_as(buyer, "/api/orders").await.is(200);
-        }
-        stop.send(true).unwrap();
-    };
-    tokio::join!(flood, others);
     holder.close().await.unwrap();
 }
 
@@ -161,27 +115,20 @@ async fn a_flood_of_one_buyer_leaves_the_others_what_they_need() {
     let voucher = api.world.voucher(9).await.id;
     let order = api.buy(1, voucher).await.is(201).text_of("order_id").to_owned();
     let admin = api.world.admin_token(11).await;
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    let flood = join_all((0..20).map(|_| async {
-        let mut seen = [0, 0];
-        while !*stopped.borrow() {
-            let answer = cancel(&api, 1, &order).await;
-            assert!([409, 429].contains(&answer.status), "{answer:?}");
-            seen[usize::from(answer.status == 429)] += 1;
-        }
-        seen
-    }));
+    let refused = AtomicUsize::new(0);
+    let cancel = async |_| {
+        let answer = api.own_step(1, &order, "cancellation").await;
+        assert!([409, 429].contains(&answer.status), "{answer:?}");
+        refused.fetch_add(usize::from(answer.status == 429), Ordering::Relaxed);
+    };
     let others = async {
         for number in 0..40 {
             api.get_as(2 + number % 8, "/api/orders").await.is(200);
-            let me = api.request("GET", "/api/nodes").bearer_auth(&admin);
-            api.send(me).await.is(200);
+            api.call("GET", "/api/nodes", &admin).await.is(200);
         }
-        stop.send(true).unwrap();
     };
-    let (flood, ()) = tokio::join!(flood, others);
-    let refused: usize = flood.iter().map(|[_, refused]| refused).sum();
-    assert!(refused > 0, "{flood:?}");
+    flood(20, cancel, others).await;
+    assert!(refused.into_inner() > 0);
 }
 
 /// Behind a proxy that says for whom it asks.
@@ -233,84 +180,35 @@ async fn an_address_shows_so_many_bad_tokens_and_a_good_one_is_served() {
 #[tokio::test]
 async fn who_cancels_and_buys_again_waits_and_the_wait_doubles() {
     let api = api_with("off").await;
-    let elsewhere = api.world.serve().await;
-    let free = api.world.voucher(9).await;
-    let priced =
-        NewVoucher { price: 100, ..NewVoucher::free("p", 9, free.begin_time, free.end_time) };
-    let voucher = api.world.new_voucher(&priced).await.id;
+    let elsewhere = Api::at(api.world.clone(), api.world.serve().await);
+    let (free, voucher) = (api.world.voucher(9).await.id, api.world.priced_voucher(9).await.id);
     let second = async |after: i64| {
         api.world.set_time(api.world.clock.now() + TimeDelta::milliseconds(after)).await;
     };
     for pause in [1, 2, 4, 8] {
         let order = api.buy(1, voucher).await.is(201).text_of("order_id").to_owned();
-        cancel(&api, 1, &order).await.is(200);
+        api.own_step(1, &order, "cancellation").await.is(200);
         second(pause * 1_000 - 1).await;
-        for address in [api.address, elsewhere] {
-            let url = format!("http://{address}/api/vouchers/{voucher}/orders");
-            let request = reqwest::Client::new().post(url).bearer_auth(api.world.token(1));
-            let refused = request.send().await.unwrap();
-            assert_eq!(refused.status(), 429, "{pause}");
-            assert_eq!(refused.headers()["retry-after"], "1");
+        for server in [&api, &elsewhere] {
+            let refused = server.buy(1, voucher).await;
+            assert_eq!(
+                (refused.status, refused.header("retry-after")),
+                (429, Some("1")),
+                "{pause}"
+            );
         }
         // Others buy, and so does this buyer, of another voucher.
         api.buy(1 + pause, voucher).await.is(201);
         second(1).await;
     }
-    api.buy(1, free.id).await.is(201);
+    api.buy(1, free).await.is(201);
     let order = api.buy(1, voucher).await.is(201).text_of("order_id").to_owned();
     // The time that an order was given to be paid costs no pause.
-    let expired = "update orders set status = 4, cancelled_by = 3, cancelled_at = sale_time() where id = $1::bigint";
-    sqlx::query(expired).bind(&order).execute(api.world.database.pool()).await.unwrap();
-    let moved = "update seckill_vouchers set revision = revision + 1";
-    sqlx::query(moved).execute(api.world.database.pool()).await.unwrap();
+    let expired = format!(
+        "update orders set status = 4, cancelled_by = 3, cancelled_at = sale_time() where id = {order};
+         update seckill_vouchers set revision = revision + 1"
+    );
+    run_sql(&api.world.database_url, &expired).await;
     eventually("who did not pay buys again", async || api.buy(1, voucher).await.status == 201)
         .await;
-}
-
-/// As `seckill tokens` holds all users for a moment: none can be written, and all can be read.
-#[tokio::test(flavor = "multi_thread")]
-async fn users_whose_rows_are_held_leave_readers_their_connections() {
-    let api = api_with("off").await;
-    let holder = api.world.begin("lock table users in share row exclusive mode").await;
-    let log_out = |user| api.request("DELETE", "/api/sessions").bearer_auth(api.world.token(user));
-    let ended = join_all((1..=10).map(|user| api.send(log_out(user))));
-    let readers = async {
-        api.world.until_one_waits().await;
-        for _ in 0..40 {
-            api.get_as(12, "/api/orders").await.is(200);
-        }
-        holder.close().await.unwrap();
-    };
-    let (ended, ()) = tokio::join!(ended, readers);
-    for answer in ended {
-        assert!([204, 503].contains(&answer.status), "{answer:?}");
-    }
-    // It can be repeated.
-    assert!([204, 401].contains(&api.send(log_out(1)).await.status));
-}
-
-/// The row of one user is held, who ends the sessions again and again, by eight connections.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_user_whose_row_is_held_keeps_nobody_from_a_first_login() {
-    let api = api_with("off").await;
-    let holder = api.world.begin("select from users where id = 1 for update").await;
-    let log_out =
-        || api.send(api.request("DELETE", "/api/sessions").bearer_auth(api.world.token(1)));
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    let flood = join_all((0..SHARE).map(|_| async {
-        while !*stopped.borrow() {
-            log_out().await.problem(503, "unavailable");
-        }
-    }));
-    let others = async {
-        api.world.until_one_waits().await;
-        for number in 0..25 {
-            let (pool, phone) = (api.world.database.pool(), format!("138{number:08}"));
-            users::find_or_create(pool, &phone, "new", SystemClock.now()).await.unwrap();
-        }
-        stop.send(true).unwrap();
-    };
-    tokio::join!(flood, others);
-    holder.close().await.unwrap();
-    log_out().await.is(204);
 }

@@ -8,13 +8,15 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use futures_util::future::{join, join_all};
 use ipnet::IpNet;
-use seckill::http::server::{self, ServerLimits};
+use seckill::http::server::ServerLimits;
 use seckill::http::{App, limited_login_codes, limited_logins, served};
 use seckill::model::BucketRate;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use testkit::flood::flood;
 use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::served::Served;
 use testkit::shop::world::World;
 use testkit::wait::eventually;
 
@@ -109,15 +111,8 @@ impl Waiting {
         } else {
             limited_logins(&app, route)
         };
-        let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-        let address = listener.local_addr().unwrap();
         let routes = served(app.clone(), routes.with_state(app));
-        tokio::spawn(server::serve(
-            listener,
-            routes,
-            ServerLimits::of(4096),
-            std::future::pending(),
-        ));
+        let address = Served::new(routes, ServerLimits::of(4096)).address;
         Self { api: Api::at(world, address), path, entered, may_end }
     }
 
@@ -131,22 +126,28 @@ impl Waiting {
     }
 }
 
-/// An address has a quarter of the permits under way, and so have all /64 of an IPv6 /48 together.
+/// An address has a quarter of the permits under way, and so have all /64 of an IPv6 /48 together. Where addresses are not
+/// limited, one that many share has all.
 #[tokio::test]
 async fn an_address_has_so_many_logins_under_way_and_another_as_many() {
     let of_address: fn(usize) -> String = |_| "192.0.2.1".to_owned();
     let of_network = |host| format!("2001:db8:7:{host:x}::1");
-    for (path, share, permits, done, loud) in [
-        (LOGIN, 16, 64, 201, of_address),
-        (LOGIN, 16, 64, 201, of_network),
-        (CODE, 64, 256, 202, of_address),
+    for (path, rate, share, permits, done, loud) in [
+        (LOGIN, "100000/1h", 16, 64, 201, of_address),
+        (LOGIN, "100000/1h", 16, 64, 201, of_network),
+        (CODE, "100000/1h", 64, 256, 202, of_address),
+        (LOGIN, "off", 63, 64, 201, of_address),
+        (CODE, "off", 255, 256, 202, of_address),
     ] {
-        let waiting = &Waiting::new("100000/1h", path).await;
+        let waiting = &Waiting::new(rate, path).await;
         let flood = join_all((0..share).map(|host| async move { waiting.ask(&loud(host)).await }));
         let others = async {
             waiting.until_entered(share).await;
-            let refused = waiting.ask(&loud(share)).await;
-            assert_eq!(refused.problem(429, "too_many_requests").header("retry-after"), Some("1"));
+            if rate != "off" {
+                let refused = waiting.ask(&loud(share)).await;
+                refused.problem(429, "too_many_requests");
+                assert_eq!(refused.header("retry-after"), Some("1"));
+            }
             let another = waiting.ask("192.0.2.2");
             let balancer = join_all((share + 1..permits).map(|_| waiting.ask("127.0.0.1")));
             let full = async {
@@ -161,20 +162,6 @@ async fn an_address_has_so_many_logins_under_way_and_another_as_many() {
         flood.iter().for_each(|answer| assert_eq!(answer.status, done));
         waiting.may_end.add_permits(1);
         waiting.ask(&loud(0)).await.is(done);
-    }
-}
-
-#[tokio::test]
-async fn an_address_that_many_share_has_all_logins() {
-    for (path, permits) in [(LOGIN, 64), (CODE, 256)] {
-        let waiting = Waiting::new("off", path).await;
-        let all = join_all((0..permits).map(|_| waiting.ask("192.0.2.1")));
-        let full = async {
-            waiting.until_entered(permits).await;
-            waiting.ask("192.0.2.1").await.problem(503, "unavailable");
-            waiting.may_end.add_permits(permits);
-        };
-        join(all, full).await;
     }
 }
 
@@ -198,13 +185,10 @@ async fn who_leaves_has_the_login_under_way() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_logins_of_one_address_leaves_the_others_theirs() {
     let api = api_with("600/10s").await;
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    let flood = join_all((0..100).map(async |number| {
-        while !*stopped.borrow() {
-            let answer = ask(&api, "192.0.2.1", LOGIN, 1_000 + number).await;
-            assert!([401, 429, 503].contains(&answer.status), "{answer:?}");
-        }
-    }));
+    let log_in = async |number: usize| {
+        let answer = ask(&api, "192.0.2.1", LOGIN, 1_000 + number as u32).await;
+        assert!([401, 429, 503].contains(&answer.status), "{answer:?}");
+    };
     let others = async {
         for number in 1..=25 {
             let from = format!("198.51.100.{number}");
@@ -214,7 +198,6 @@ async fn a_flood_of_logins_of_one_address_leaves_the_others_theirs() {
             let request = api.request("POST", LOGIN).header("x-forwarded-for", from);
             api.send(request.json(&body)).await.is(201);
         }
-        stop.send(true).unwrap();
     };
-    join(flood, others).await;
+    flood(100, log_in, others).await;
 }

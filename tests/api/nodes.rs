@@ -1,13 +1,13 @@
 //! Which server processes sell, and how busy one of them is.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
+use futures_util::future::join_all;
 use nix::sys::signal::Signal;
 use seckill::purchase::{PurchasesOptions, Strategy};
 use serde_json::Value;
 use sqlx::{Connection, Executor, PgConnection};
 
-use testkit::processes::{Node, seckill};
+use testkit::processes::Node;
+use testkit::program::Program;
 use testkit::shop::api_client::Api;
 use testkit::shop::private_server::DEMO_ADMIN_PHONE;
 use testkit::shop::world::{ADMIN_PHONE, World, user};
@@ -15,12 +15,8 @@ use testkit::wait::eventually;
 
 /// A server of this world, in a process of its own.
 pub async fn node(world: &World, arguments: &[&str]) -> Node {
-    let mut command = seckill(&["serve", "--listen", "127.0.0.1:0"]);
-    command.args(arguments);
-    command.env("DATABASE_URL", &world.database_url).env("REDIS_URL", &world.redis_url);
-    command.env("SECKILL_SECRET", &world.secret).env("SECKILL_SMS", "log");
-    command.env("SECKILL_ADMIN_PHONES", ADMIN_PHONE);
-    Node::start(&mut command).await
+    let program = Program::on(world).with("SECKILL_SMS", "log");
+    Node::serve(&program.with("SECKILL_ADMIN_PHONES", ADMIN_PHONE), arguments).await
 }
 
 /// Address and whether it is the one that answers, of each node.
@@ -46,7 +42,7 @@ async fn the_nodes_that_use_the_database_are_known_until_they_end() {
     stranger.execute("set application_name = 'seckill <b>x</b> 1'").await.unwrap();
     let token = world.admin_token(100).await;
     let api = Api::at(world, first.address);
-    let nodes = async || api.send(api.request("GET", "/api/nodes").bearer_auth(&token)).await;
+    let nodes = || api.call("GET", "/api/nodes", &token);
     let mut both = vec![(first.address.to_string(), true), (second.address.to_string(), false)];
     both.sort();
     eventually("both nodes are known", async || listed(&nodes().await.is(200).body) == both).await;
@@ -62,14 +58,17 @@ async fn the_nodes_that_use_the_database_are_known_until_they_end() {
 
     api.get("/api/nodes").await.problem(401, "unauthenticated");
     api.get_as(1, "/api/nodes").await.problem(403, "forbidden");
-    let metrics = api.get("/metrics").await;
-    let says = |line: &str| metrics.text.lines().any(|found| found == line);
-    assert!(says("seckill_purchases_limit 3000"), "{}", metrics.text);
-    assert!(says("seckill_purchases_in_flight 0"), "{}", metrics.text);
-    assert!(says("seckill_order_queue_depth 0"), "{}", metrics.text);
-    assert!(says("seckill_order_batches_in_flight 0"), "{}", metrics.text);
-    assert!(says("seckill_purchases_in_flight_peak 0"), "{}", metrics.text);
-    assert!(says("seckill_order_queue_depth_peak 0"), "{}", metrics.text);
+    let metrics = api.get("/metrics").await.text;
+    for line in [
+        "purchases_limit 3000",
+        "purchases_in_flight 0",
+        "purchases_in_flight_peak 0",
+        "order_queue_depth 0",
+        "order_queue_depth_peak 0",
+        "order_batches_in_flight 0",
+    ] {
+        assert!(metrics.contains(&format!("\nseckill_{line}\n")), "{line}: {metrics}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,32 +95,27 @@ async fn the_load_counts_purchases_orders_that_wait_and_transactions() {
     let voucher = world.voucher(20).await;
     let options = PurchasesOptions { burst: 50, ..world.options() };
     let purchases = world.purchases(options).await;
+    let is = async |in_flight, queue_depth, batches_in_flight| {
+        eventually("the load is so", async || {
+            let load = purchases.load();
+            let now = (load.in_flight, load.queue_depth, load.batches_in_flight);
+            now == (in_flight, queue_depth, batches_in_flight)
+        })
+        .await;
+    };
     let idle = purchases.load();
     assert_eq!((idle.in_flight, idle.limit, idle.queue_depth), (0, 50, 0));
     assert_eq!((idle.in_flight_peak, idle.queue_depth_peak), (0, 0));
     world.wait_long_for_rows().await;
     let row = world.hold_the_row().await;
-    let buyers: Vec<_> = (1..=9)
-        .map(|number| {
-            let purchases = purchases.clone();
-            tokio::spawn(async move { purchases.buy(user(number), voucher.id).await })
-        })
-        .collect();
-    // Two transactions wait for the row, one order each, and seven orders for them.
-    let is_busy = async || {
-        let load = purchases.load();
-        (load.in_flight, load.queue_depth, load.batches_in_flight) == (9, 7, 2)
+    let buying = join_all((1..=9).map(|number| purchases.buy(user(number), voucher.id)));
+    let under_way = async {
+        // Two transactions wait for the row, one order each, and seven orders for them.
+        is(9, 7, 2).await;
+        row.close().await.unwrap();
     };
-    eventually("all purchases are under way", is_busy).await;
-    row.close().await.unwrap();
-    for buyer in buyers {
-        let _ = buyer.await.unwrap();
-    }
-    let is_idle = async || {
-        let load = purchases.load();
-        (load.in_flight, load.queue_depth, load.batches_in_flight) == (0, 0, 0)
-    };
-    eventually("all purchases are over", is_idle).await;
+    tokio::join!(buying, under_way);
+    is(0, 0, 0).await;
 }
 
 /// A rush that is over before anybody looks is seen by all who look afterwards.
@@ -133,23 +127,19 @@ async fn the_load_tells_of_a_rush_that_is_over() {
     let purchases = world.purchases(world.options()).await;
     world.wait_long_for_rows().await;
     let row = world.hold_the_row().await;
-    let buyers: Vec<_> = (1..=40)
-        .map(|number| {
-            let purchases = purchases.clone();
-            tokio::spawn(async move { purchases.buy(user(number), voucher.id).await })
-        })
-        .collect();
+    let buying = join_all((1..=40).map(|number| purchases.buy(user(number), voucher.id)));
     // All are under way when each of them has its lock: nobody looks at the figures meanwhile.
     let mut locks = redis::cmd("EXISTS");
     for number in 1..=40 {
         locks.arg(world.keys.order_lock(user(number)));
     }
     let all_have_theirs = async || world.redis.query::<i64>(&locks).await.unwrap() == 40;
-    eventually("all purchases are under way", all_have_theirs).await;
-    row.close().await.unwrap();
-    for buyer in buyers {
-        buyer.await.unwrap().unwrap();
-    }
+    let under_way = async {
+        eventually("all purchases are under way", all_have_theirs).await;
+        row.close().await.unwrap();
+    };
+    let (bought, ()) = tokio::join!(buying, under_way);
+    assert!(bought.iter().all(Result::is_ok), "{bought:?}");
     let load = purchases.load();
     assert_eq!((load.in_flight, load.queue_depth, load.in_flight_peak), (0, 0, 40), "{load:?}");
     assert!((1..=40).contains(&load.queue_depth_peak), "{load:?}");
@@ -175,12 +165,10 @@ async fn a_server_that_sells_has_no_demonstration_in_it() {
     let demo = world.token(101);
     let api = Api::at(world, server.address);
     for (method, path) in [("POST", "/api/stage/shows"), ("GET", "/watch"), ("GET", "/lab")] {
-        let answer = api.send(api.request(method, path).bearer_auth(&token)).await;
-        answer.problem(404, "not_found");
+        api.call(method, path, &token).await.problem(404, "not_found");
     }
-    let nodes = api.send(api.request("GET", "/api/nodes").bearer_auth(&demo)).await;
-    nodes.problem(403, "forbidden");
-    let sent = api.post("/api/login-codes", &serde_json::json!({ "phone": "13800138000" })).await;
+    api.call("GET", "/api/nodes", &demo).await.problem(403, "forbidden");
+    let sent = api.ask_code("13800138000").await;
     assert!(sent.is(202).body.get("code").is_none(), "{sent:?}");
     for page in ["/", "/board"] {
         let page = api.get(page).await;

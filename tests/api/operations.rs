@@ -1,5 +1,7 @@
 //! What operators look at, and what the API says of routes that it does not have.
 
+use std::collections::BTreeSet;
+
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
@@ -9,7 +11,7 @@ use seckill::telemetry;
 use serde_json::json;
 use tower::ServiceExt;
 
-use testkit::raw_http::Raw;
+use testkit::raw_http::{HEALTHZ, Raw};
 use testkit::shop::api_client::{Api, DOCUMENT};
 use testkit::shop::world::World;
 use testkit::wait::eventually;
@@ -28,7 +30,7 @@ fn readiness(database: &str) -> serde_json::Value {
 
 #[tokio::test]
 async fn the_process_is_alive_and_ready() {
-    let api = Api::new().await;
+    let api = Api::shared().await;
     let alive = api.get("/healthz").await;
     assert_eq!((alive.status, alive.text.as_str()), (200, "ok\n"));
     let ready = api.get("/readyz").await;
@@ -56,8 +58,7 @@ async fn a_process_whose_database_is_away_says_so_and_goes_on_refusing() {
 
 #[tokio::test]
 async fn the_metrics_count_purchases_and_answers() {
-    let api = Api::new().await;
-    api.world.users(1).await;
+    let api = Api::with_users(1).await;
     let voucher = api.world.voucher(5).await;
     api.buy(1, voucher.id).await.is(201);
     let metrics = api.get("/metrics").await;
@@ -84,7 +85,7 @@ async fn the_metrics_count_purchases_and_answers() {
 
 #[tokio::test]
 async fn an_unknown_route_is_a_problem_like_any_other() {
-    let api = Api::new().await;
+    let api = Api::shared().await;
     let paths = [
         "/api",
         "/api/",
@@ -109,38 +110,28 @@ async fn an_unknown_route_is_a_problem_like_any_other() {
 
 #[tokio::test]
 async fn a_wrong_method_is_told_the_right_ones() {
-    let api = Api::new().await;
-    let routes = [
-        ("DELETE", "/api/vouchers", "GET,HEAD,POST"),
-        ("GET", "/api/login-codes", "POST"),
-        ("GET", "/api/sessions", "DELETE,POST"),
-        ("POST", "/api/me", "GET,HEAD"),
-        ("PUT", "/api/vouchers/1", "GET,HEAD,PATCH"),
-        ("PUT", "/api/vouchers/1/orders", "GET,HEAD,POST"),
-        ("PATCH", "/api/orders", "GET,HEAD"),
-        ("DELETE", "/api/orders/1", "GET,HEAD"),
-        ("POST", "/healthz", "GET,HEAD"),
-        ("POST", "/readyz", "GET,HEAD"),
-        ("POST", "/metrics", "GET,HEAD"),
-        ("POST", "/api/openapi.json", "GET,HEAD"),
-        ("POST", "/docs", "GET,HEAD"),
-        ("POST", "/docs/", "GET,HEAD"),
-        ("BREW", "/api/vouchers", "GET,HEAD,POST"),
-    ];
-    for (method, path, allowed) in routes {
-        let answer = api.send(api.request(method, path)).await;
-        answer.problem(405, "method_not_allowed");
-        let mut allow: Vec<&str> =
-            answer.header("allow").unwrap().split(',').map(str::trim).collect();
-        allow.sort_unstable();
-        assert_eq!(allow.join(","), allowed, "{method} {path}");
+    let api = Api::shared().await;
+    let documented = DOCUMENT["paths"].as_object().unwrap().iter().map(|(path, item)| {
+        let methods = item.as_object().unwrap().keys().map(|method| method.to_uppercase());
+        (path.replace("{id}", "1"), methods.collect::<BTreeSet<_>>())
+    });
+    let pages = ["/docs", "/docs/", "/api/openapi.json"];
+    let pages = pages.map(|path| (path.to_owned(), BTreeSet::from(["GET".to_owned()])));
+    for (path, mut methods) in documented.chain(pages) {
+        if methods.contains("GET") {
+            methods.insert("HEAD".to_owned());
+        }
+        let answer = api.send(api.request("BREW", &path)).await;
+        let allow = answer.problem(405, "method_not_allowed").header("allow").unwrap();
+        let allowed: BTreeSet<_> =
+            allow.split(',').map(|method| method.trim().to_owned()).collect();
+        assert_eq!(allowed, methods, "{path}");
     }
 }
 
 #[tokio::test]
 async fn every_answer_tells_browsers_their_limits() {
-    let api = Api::new().await;
-    api.world.users(1).await;
+    let api = Api::with_users(1).await;
     let too_large = "x".repeat(20_000);
     let requests = [
         (200, api.request("GET", "/healthz")),
@@ -177,7 +168,7 @@ async fn every_answer_tells_browsers_their_limits() {
 
 #[tokio::test]
 async fn head_and_options_are_answered_on_every_route() {
-    let api = Api::new().await;
+    let api = Api::shared().await;
     let documented =
         DOCUMENT["paths"].as_object().unwrap().keys().map(|path| path.replace("{id}", "1"));
     let paths: Vec<String> = documented
@@ -198,25 +189,15 @@ async fn head_and_options_are_answered_on_every_route() {
         raw.send(format!("HEAD {path} HTTP/1.1\r\nhost: s\r\n\r\n")).await;
         raw.answer_to_head().await.unwrap();
     }
-    raw.send("GET /healthz HTTP/1.1\r\nhost: s\r\n\r\n").await;
-    assert_eq!(raw.answer().await.unwrap().body, b"ok\n");
+    assert_eq!(raw.ask(HEALTHZ).await.body, b"ok\n");
 }
 
 #[tokio::test]
 async fn titles_follow_the_preferred_language() {
-    let api = Api::new().await;
+    let api = Api::shared().await;
     let (chinese, english) = ("优惠券不存在", "There is no such voucher");
-    let headers: [(&[u8], &str); 9] = [
-        (b"zh", chinese),
-        (b"zh-Hans-CN", chinese),
-        (b"ZH-TW;q=0.8, en;q=0.7", chinese),
-        (b"fr, zh;q=0.1", chinese),
-        (b"en, zh", english),
-        (b"zh;q=0", english),
-        (b"*", english),
-        (b"zhuang", english),
-        (b"\xff\xfe", english),
-    ];
+    let headers: [(&[u8], &str); 3] =
+        [(b"ZH-TW;q=0.8, en;q=0.7", chinese), (b"en, zh", english), (b"\xff\xfe", english)];
     for (header, title) in headers {
         let request = api.request("GET", "/api/vouchers/1").header("accept-language", header);
         let answer = api.send(request).await;
@@ -246,18 +227,15 @@ async fn a_handler_that_panics_is_answered_with_a_problem_and_counted() {
 
 #[tokio::test]
 async fn a_request_has_an_id_that_its_answer_and_its_problem_name() {
-    let api = Api::new().await;
+    let api = Api::shared().await;
     let given = api.request("GET", "/api/orders").header("x-request-id", "of-the-balancer.1");
     let refused = api.send(given).await;
     refused.problem(401, "unauthenticated");
     assert_eq!(refused.header("x-request-id"), Some("of-the-balancer.1"));
     assert_eq!(refused.body["request_id"], "of-the-balancer.1");
     // What a log could not show is not taken over.
-    for bad in ["a b".to_owned(), "x".repeat(129)] {
-        let answer = api.send(api.request("GET", "/healthz").header("x-request-id", &bad)).await;
-        let made = answer.header("x-request-id").unwrap();
-        assert!(made.len() == 32 && made.bytes().all(|byte| byte.is_ascii_hexdigit()), "{made}");
-    }
+    let answer = api.send(api.request("GET", "/healthz").header("x-request-id", "a b")).await;
+    assert_eq!(answer.header("x-request-id").unwrap().len(), 32, "{answer:?}");
     let ids = [api.get("/nothing").await, api.get("/nothing").await];
     assert_ne!(ids[0].header("x-request-id"), ids[1].header("x-request-id"));
     assert_eq!(ids[0].header("x-request-id"), ids[0].body["request_id"].as_str());
@@ -266,9 +244,7 @@ async fn a_request_has_an_id_that_its_answer_and_its_problem_name() {
 #[tokio::test]
 async fn a_page_of_an_allowed_origin_may_use_the_api_and_one_of_another_may_not() {
     let allowed_origins = vec!["https://shop.example".parse().unwrap()];
-    let world = World { allowed_origins, ..World::new().await };
-    let address = world.serve().await;
-    let api = Api::at(world, address);
+    let api = Api::of(World { allowed_origins, ..World::new().await }).await;
     let allows = "access-control-allow-origin";
     let asked = async |origin: &str| {
         let preflight = api.request("OPTIONS", "/api/vouchers/1/orders").header("origin", origin);
@@ -303,8 +279,7 @@ async fn a_page_of_an_allowed_origin_may_use_the_api_and_one_of_another_may_not(
     }
 
     // Off by default.
-    let api = Api::new().await;
-    let answer =
-        api.send(api.request("GET", "/api/vouchers").header("origin", "https://shop.example"));
-    assert_eq!(answer.await.header(allows), None);
+    let api = Api::shared().await;
+    let asked = api.request("GET", "/api/vouchers").header("origin", "https://shop.example");
+    assert_eq!(api.send(asked).await.header(allows), None);
 }

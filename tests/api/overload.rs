@@ -1,13 +1,14 @@
 //! An overload, as a buyer sees it: 503 with `Retry-After`, at once, on a connection that goes on.
 
 use seckill::http::router;
-use seckill::http::server::{self, ServerLimits};
+use seckill::http::server::ServerLimits;
 use seckill::purchase::{PurchasesOptions, Strategy};
 use sqlx::Connection;
-use testkit::wait::eventually;
 
-use testkit::raw_http::{Raw, purchase_head};
+use testkit::raw_http::{HEALTHZ, Raw, purchase_head};
+use testkit::shop::served::Served;
 use testkit::shop::world::World;
+use testkit::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_purchase_too_many_is_told_when_to_come_again_and_is_served_then() {
@@ -18,20 +19,17 @@ async fn one_purchase_too_many_is_told_when_to_come_again_and_is_served_then() {
     let options = PurchasesOptions { burst: 1, ..world.options() };
     let address = world.serve_with(options, Vec::new()).await;
     let row = world.hold_the_row().await;
-    let mut first = Raw::connect(address).await;
-    first.send(purchase_head(&world.token(1), voucher, "")).await;
+    let mut first = Raw::sent(address, purchase_head(&world.token(1), voucher, "")).await;
     world.until_one_waits().await;
 
     let mut surplus = Raw::connect(address).await;
     for _ in 0..20 {
-        surplus.send(purchase_head(&world.token(2), voucher, "")).await;
-        let answer = surplus.answer().await.unwrap();
+        let answer = surplus.ask(purchase_head(&world.token(2), voucher, "")).await;
         assert_eq!((answer.status, &answer.json()["code"]), (503, &"unavailable".into()));
         assert!(answer.head.contains("\r\nretry-after: 1\r\n"), "{answer:?}");
         // Nothing was done, and nothing is said of an unknown outcome.
         assert_eq!(answer.json().get("detail"), None);
-        surplus.send("GET /healthz HTTP/1.1\r\nhost: s\r\n\r\n").await;
-        assert_eq!(surplus.answer().await.unwrap().status, 200);
+        assert_eq!(surplus.ask(HEALTHZ).await.status, 200);
     }
 
     row.close().await.unwrap();
@@ -39,8 +37,7 @@ async fn one_purchase_too_many_is_told_when_to_come_again_and_is_served_then() {
     assert!([201, 503].contains(&first.answer().await.unwrap().status));
     eventually("the surplus buyer is served", async || {
         let mut again = Raw::connect(address).await;
-        again.send(purchase_head(&world.token(2), voucher, "")).await;
-        again.answer().await.unwrap().status == 201
+        again.ask(purchase_head(&world.token(2), voucher, "")).await.status == 201
     })
     .await;
     assert!(world.audit().await.holds);
@@ -55,16 +52,10 @@ async fn one_buyers_flood_does_not_take_the_places_of_others() {
     world.wait_long_for_rows().await;
     let voucher = world.voucher(10).await.id;
     let app = world.app().await;
-    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let limits = ServerLimits::of(100);
-    tokio::spawn(server::serve(listener, router(app.clone()), limits, std::future::pending()));
+    let address = Served::new(router(app.clone()), ServerLimits::of(100)).address;
     let row = world.hold_the_row().await;
-    let one_more = async |buyer| {
-        let mut raw = Raw::connect(address).await;
-        raw.send(purchase_head(&world.token(buyer), voucher, "")).await;
-        raw
-    };
+    let one_more =
+        async |buyer| Raw::sent(address, purchase_head(&world.token(buyer), voucher, "")).await;
     let mut flood = Vec::new();
     for _ in 0..8 {
         flood.push(one_more(1).await);

@@ -3,7 +3,7 @@
 use testkit::shop::api_client::{Answer, Api};
 
 /// The addresses in `attribute` of a page.
-fn addresses<'a>(page: &'a str, attribute: &str) -> impl Iterator<Item = &'a str> {
+pub fn addresses<'a>(page: &'a str, attribute: &str) -> impl Iterator<Item = &'a str> {
     let start = format!("{attribute}=\"");
     let parts: Vec<&str> = page.split(&start).skip(1).collect();
     parts.into_iter().map(|rest| rest.split('"').next().unwrap())
@@ -17,7 +17,7 @@ async fn page(api: &Api, path: &str, language: &str) -> Answer {
 
 #[tokio::test]
 async fn a_page_comes_in_the_language_of_its_reader_with_a_strict_policy() {
-    let api = Api::new().await;
+    let api = Api::shared().await;
     for (path, accepted, language) in [
         ("/", "en", "en"),
         ("/", "zh", "zh-CN"),
@@ -44,7 +44,7 @@ async fn a_page_comes_in_the_language_of_its_reader_with_a_strict_policy() {
 
 #[tokio::test]
 async fn an_asset_is_kept_for_ever_under_its_version_and_not_at_all_under_another() {
-    let api = Api::new().await;
+    let api = Api::shared().await;
     let page = page(&api, "/", "en").await;
     let assets: Vec<_> = addresses(&page.text, "src")
         .chain(addresses(&page.text, "href"))
@@ -72,7 +72,7 @@ async fn an_asset_is_kept_for_ever_under_its_version_and_not_at_all_under_anothe
 /// What a first visit transfers: the page and all that it names, and what those name.
 #[tokio::test]
 async fn the_shop_weighs_less_than_60_kilobytes() {
-    let api = Api::new().await;
+    let api = Api::shared().await;
     let packed = async |path: &str| {
         let request = api.request("GET", path).header("accept-encoding", "gzip");
         let answer = request.send().await.unwrap();
@@ -106,8 +106,8 @@ async fn the_shop_weighs_less_than_60_kilobytes() {
 }
 
 #[tokio::test]
-async fn where_no_page_is_people_see_one_and_programs_hear_a_problem() {
-    let api = Api::new().await;
+async fn where_no_page_is_people_see_one_and_programs_get_a_problem() {
+    let api = Api::shared().await;
     let of_a_browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
     for (language, title) in [("en", "There is no such page"), ("zh", "页面不存在")] {
         let request = api.request("GET", "/nothing").header("accept", of_a_browser);
@@ -130,7 +130,7 @@ async fn where_no_page_is_people_see_one_and_programs_hear_a_problem() {
 
 #[tokio::test]
 async fn every_page_is_there_for_those_who_add_a_slash_too() {
-    let api = Api::new().await;
+    let api = Api::shared().await;
     let first = page(&api, "/", "en").await.text;
     let linked = addresses(&first, "href").filter(|it| it.starts_with('/') && !it.contains('.'));
     let pages: Vec<_> = linked.chain(["/sandbox/payments/1.2.3"]).collect();
@@ -147,7 +147,7 @@ async fn every_page_is_there_for_those_who_add_a_slash_too() {
 
 #[tokio::test]
 async fn every_page_has_an_icon_and_so_has_the_address_that_browsers_guess() {
-    let api = Api::new().await;
+    let api = Api::shared().await;
     let page = page(&api, "/", "en").await.text;
     let link = page.split("<link rel=\"icon\"").nth(1).unwrap();
     for path in [addresses(link, "href").next().unwrap(), "/favicon.ico"] {

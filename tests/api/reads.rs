@@ -1,19 +1,18 @@
 //! Readers take nothing from buyers.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use seckill::http::server::{self, ServerLimits};
+use seckill::http::server::ServerLimits;
 use seckill::http::{App, router};
 use seckill::model::VoucherId;
 use seckill::purchase::sales::Sales;
 use seckill::store::{DatabaseClock, StoreError};
 use serde_json::json;
-use sqlx::{Connection, PgConnection};
+use sqlx::Connection;
 
 use testkit::shop::api_client::Api;
+use testkit::shop::served::Served;
 use testkit::shop::world::World;
 use testkit::wait::eventually;
 
@@ -21,19 +20,14 @@ use testkit::wait::eventually;
 async fn api_of_app() -> (Api, App) {
     let world = World::new().await;
     let app = world.app().await;
-    let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let limits = ServerLimits::of(100);
-    tokio::spawn(server::serve(listener, router(app.clone()), limits, std::future::pending()));
+    let address = Served::new(router(app.clone()), ServerLimits::of(100)).address;
     (Api::at(world, address), app)
 }
 
 /// Every connection of the readers is taken, and a buyer buys.
 #[tokio::test]
 async fn purchases_have_connections_of_their_own() {
-    let api = Api::new().await;
-    api.world.users(1).await;
-    let voucher = api.world.voucher(1).await.id;
+    let (api, voucher) = Api::with_sale(1, 1).await;
     let pool = api.world.database.pool();
     let mut held = Vec::new();
     for _ in 0..pool.options().get_max_connections() {
@@ -116,8 +110,7 @@ async fn one_entry_too_many_is_refused_and_takes_nothing_from_others() {
     let (api, app) = api_of_app().await;
     api.world.users(2).await;
     let path = format!("/api/vouchers/{}/entries", api.world.voucher_with_line(0).await.id);
-    let enter =
-        async |user| api.send(api.request("POST", &path).bearer_auth(api.world.token(user))).await;
+    let enter = |user| api.call_as(user, "POST", &path);
     let entering = &app.memory().entering;
     let all_but_one = entering.available_permits() as u32 - 1;
     let held = entering.acquire_many(all_but_one).await.unwrap();
@@ -132,23 +125,20 @@ async fn one_entry_too_many_is_refused_and_takes_nothing_from_others() {
 /// Nobody can read the tables, and yet all read the list and a voucher: from memory.
 #[tokio::test]
 async fn the_list_and_a_voucher_come_from_memory() {
-    let api = Api::new().await;
-    let voucher = api.world.voucher(3).await.id;
+    let (api, voucher) = Api::with_sale(0, 3).await;
     let one = format!("/api/vouchers/{voucher}");
     // A machine that is busy may take longer than the memory lasts: then once more.
     eventually("all is read from memory", async || {
         for path in ["/api/vouchers", one.as_str()] {
             api.get(path).await.is(200);
         }
-        let mut connection = PgConnection::connect(&api.world.database_url).await.unwrap();
-        let mut transaction = connection.begin().await.unwrap();
         let locked = "lock table vouchers, seckill_vouchers in access exclusive mode";
-        sqlx::query(locked).execute(&mut *transaction).await.unwrap();
+        let holder = api.world.begin(locked).await;
         let answers = join_all(
             (0..50).map(|number| api.get(if number % 2 == 0 { "/api/vouchers" } else { &one })),
         );
         let all = answers.await.iter().all(|answer| answer.status == 200);
-        transaction.rollback().await.unwrap();
+        holder.close().await.unwrap();
         all
     })
     .await;
@@ -168,15 +158,12 @@ async fn made_up_ids_are_limited_and_do_not_hold_up_a_voucher() {
     let known = world.voucher(3).await.id;
     let clock = Arc::new(DatabaseClock::new(world.clock.clone()));
     let sales = Sales::new(&world.database, &clock);
-    let mut connection = PgConnection::connect(&world.database_url).await.unwrap();
     eventually("the flood met a voucher in memory", async || {
         sales.find(known).await.unwrap();
-        let mut transaction = connection.begin().await.unwrap();
-        let locked = "lock table vouchers in access exclusive mode";
-        sqlx::query(locked).execute(&mut *transaction).await.unwrap();
+        let holder = world.begin("lock table vouchers in access exclusive mode").await;
         let flood = (1_000..21_000).map(|id| sales.find(VoucherId::new(id).unwrap()));
         let (flood, from_memory) = tokio::join!(join_all(flood), sales.find(known));
-        transaction.rollback().await.unwrap();
+        holder.close().await.unwrap();
         let refused = |answer: &&Result<_, StoreError>| {
             answer.as_ref().is_err_and(StoreError::retry_may_help)
         };

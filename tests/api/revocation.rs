@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use seckill::http::revocations::Revocations;
 use seckill::http::tokens::VerifiedToken;
 use seckill::model::{Clock, SystemClock};
 use seckill::store::DatabaseClock;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
 
+use testkit::processes::Node;
 use testkit::program::Program;
 use testkit::servers::urls;
 use testkit::shop::api_client::{Answer, Api};
@@ -20,27 +20,19 @@ use testkit::wait::eventually;
 
 const PHONE: &str = "13800138000";
 
-async fn log_in(api: &Api, phone: &str) -> String {
-    api.post("/api/login-codes", &json!({ "phone": phone })).await.is(202);
-    let code = api.world.sms.0.lock().unwrap().last().unwrap().1.clone();
-    let session = api.post("/api/sessions", &json!({ "phone": phone, "code": code })).await;
-    session.is(201).text_of("token").to_owned()
-}
-
 async fn me(api: &Api, token: &str) -> Answer {
-    api.send(api.request("GET", "/api/me").bearer_auth(token)).await
+    api.call("GET", "/api/me", token).await
 }
 
 async fn log_out(api: &Api, token: &str) -> Answer {
-    api.send(api.request("DELETE", "/api/sessions").bearer_auth(token)).await
+    api.call("DELETE", "/api/sessions", token).await
 }
 
-/// The same requests at another server of this world.
-async fn at_another(api: &Api, path: &str, token: &str) -> u16 {
-    let other = api.world.serve().await;
-    let url = format!("http://{other}{path}");
-    let request = reqwest::Client::new().get(url).bearer_auth(token).send();
-    request.await.unwrap().status().as_u16()
+/// Asserts that this server, and another one that starts now, answer a token so.
+async fn everywhere(api: &Api, token: &str, status: u16) {
+    for api in [api, &Api::of(api.world.clone()).await] {
+        assert_eq!(me(api, token).await.status, status);
+    }
 }
 
 fn signed(api: &Api, claims: &Value) -> String {
@@ -51,22 +43,22 @@ fn signed(api: &Api, claims: &Value) -> String {
 #[tokio::test]
 async fn ending_the_sessions_ends_all_of_the_user_and_none_of_another() {
     let api = Api::new().await;
-    let (one, two) = (log_in(&api, PHONE).await, log_in(&api, PHONE).await);
-    let other = log_in(&api, "13800138001").await;
+    let (one, two) = (api.log_in(PHONE).await, api.log_in(PHONE).await);
+    let other = api.log_in("13800138001").await;
     let ended = log_out(&api, &one).await;
     assert_eq!((ended.status, ended.text.as_str()), (204, ""));
     for token in [&one, &two] {
         let refused = me(&api, token).await;
         refused.problem(401, "unauthenticated");
         assert!(refused.text_of("detail").contains("log in again"), "{refused:?}");
-        let voucher = api.request("POST", "/api/vouchers/1/orders").bearer_auth(token);
-        api.send(voucher).await.problem(401, "unauthenticated");
+        let buying = api.call("POST", "/api/vouchers/1/orders", token).await;
+        buying.problem(401, "unauthenticated");
         log_out(&api, token).await.problem(401, "unauthenticated");
     }
     me(&api, &other).await.is(200);
     // A server that starts later knows it, too.
-    assert_eq!(at_another(&api, "/api/me", &one).await, 401);
-    assert_eq!(at_another(&api, "/api/me", &other).await, 200);
+    everywhere(&api, &one, 401).await;
+    everywhere(&api, &other, 200).await;
     log_out(&api, "no token").await.problem(401, "unauthenticated");
     // A user that the database does not have.
     log_out(&api, &api.world.token(77)).await.problem(401, "unauthenticated");
@@ -79,18 +71,16 @@ async fn a_login_right_after_the_end_of_all_sessions_is_good() {
     for ahead in [-3600, 0, 3600] {
         let world = World::new().await;
         world.clock.set(midnight() + TimeDelta::seconds(ahead));
-        let address = world.serve().await;
-        let api = Api::at(world, address);
-        let before = log_in(&api, PHONE).await;
+        let api = Api::of(world).await;
+        let before = api.log_in(PHONE).await;
         log_out(&api, &before).await.is(204);
-        let after = log_in(&api, PHONE).await;
+        let after = api.log_in(PHONE).await;
         me(&api, &before).await.problem(401, "unauthenticated");
-        me(&api, &after).await.is(200);
-        assert_eq!(at_another(&api, "/api/me", &after).await, 200);
+        everywhere(&api, &after, 200).await;
         // And once more.
         log_out(&api, &after).await.is(204);
         me(&api, &after).await.problem(401, "unauthenticated");
-        let last = log_in(&api, PHONE).await;
+        let last = api.log_in(PHONE).await;
         me(&api, &last).await.is(200);
     }
 }
@@ -99,11 +89,11 @@ async fn a_login_right_after_the_end_of_all_sessions_is_good() {
 #[tokio::test]
 async fn a_login_after_a_failover_that_lost_the_end_of_all_sessions_is_good() {
     let api = Api::new().await;
-    let before = log_in(&api, PHONE).await;
+    let before = api.log_in(PHONE).await;
     log_out(&api, &before).await.is(204);
     let lost = "update users set tokens_not_before = null";
     sqlx::query(lost).execute(api.world.database.pool()).await.unwrap();
-    let after = log_in(&api, PHONE).await;
+    let after = api.log_in(PHONE).await;
     me(&api, &after).await.is(200);
     me(&api, &before).await.problem(401, "unauthenticated");
 }
@@ -116,9 +106,8 @@ async fn a_token_of_a_node_whose_clock_is_ahead_ends_with_the_others() {
     ahead.users(2).await;
     let hour = TimeDelta::hours(1);
     ahead.clock.set(midnight() + hour);
-    let address = ahead.serve().await;
-    let node = Api::at(ahead, address);
-    let new = log_in(&node, PHONE).await;
+    let node = Api::of(ahead).await;
+    let new = node.log_in(PHONE).await;
     let user = me(&node, &new).await.text_of("id").to_owned();
     let of_before = |user: &str| {
         let iat = (midnight() + hour).timestamp();
@@ -133,19 +122,16 @@ async fn a_token_of_a_node_whose_clock_is_ahead_ends_with_the_others() {
     for _ in 0..2 {
         log_out(&node, &ends).await.is(204);
         for token in [&new, &old] {
-            me(&node, token).await.problem(401, "unauthenticated");
-            assert_eq!(at_another(&node, "/api/me", token).await, 401);
+            everywhere(&node, token, 401).await;
         }
         me(&node, &other).await.is(200);
-        let next = log_in(&node, PHONE).await;
-        me(&node, &next).await.is(200);
-        assert_eq!(at_another(&node, "/api/me", &next).await, 200);
+        let next = node.log_in(PHONE).await;
+        everywhere(&node, &next, 200).await;
         ends = next;
     }
     set_database_clock(&node, hour * 2).await;
     for token in [&new, &old] {
-        me(&node, token).await.problem(401, "unauthenticated");
-        assert_eq!(at_another(&node, "/api/me", token).await, 401);
+        everywhere(&node, token, 401).await;
     }
 }
 
@@ -160,14 +146,13 @@ async fn set_database_clock(api: &Api, ahead: TimeDelta) {
 async fn a_token_of_a_database_whose_clock_is_ahead_ends_with_the_others() {
     let api = Api::new().await;
     set_database_clock(&api, TimeDelta::seconds(5)).await;
-    let old = log_in(&api, PHONE).await;
+    let old = api.log_in(PHONE).await;
     set_database_clock(&api, TimeDelta::zero()).await;
     log_out(&api, &old).await.is(204);
-    let next = log_in(&api, PHONE).await;
+    let next = api.log_in(PHONE).await;
     set_database_clock(&api, TimeDelta::seconds(10)).await;
     for (token, status) in [(&old, 401), (&next, 200)] {
-        assert_eq!(me(&api, token).await.status, status);
-        assert_eq!(at_another(&api, "/api/me", token).await, status);
+        everywhere(&api, token, status).await;
     }
 }
 
@@ -178,8 +163,7 @@ async fn a_token_ends_by_the_clock_of_the_database() {
         let world = World::new().await;
         world.users(1).await;
         world.clock.set(midnight() + TimeDelta::seconds(off));
-        let address = world.serve().await;
-        let api = Api::at(world, address);
+        let api = Api::of(world).await;
         let until =
             |s: i64| signed(&api, &json!({ "sub": "1", "exp": midnight().timestamp() + s }));
         me(&api, &until(1)).await.is(200);
@@ -190,39 +174,36 @@ async fn a_token_ends_by_the_clock_of_the_database() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ends_on_one_server_is_refused_on_the_other() {
     let api = Api::new().await;
-    let world = api.world.another_process();
-    let address = world.serve().await;
-    let second = Api::at(world, address);
-    let (token, other) = (log_in(&api, PHONE).await, log_in(&api, "13800138001").await);
+    let second = Api::of(api.world.another_process()).await;
+    let (token, other) = (api.log_in(PHONE).await, api.log_in("13800138001").await);
     me(&second, &token).await.is(200);
     log_out(&api, &token).await.is(204);
-    eventually("the other server has heard of it", async || {
-        me(&second, &token).await.status == 401
-    })
-    .await;
+    eventually("the other server knows it", async || me(&second, &token).await.status == 401).await;
     me(&second, &other).await.is(200);
-    // The other way round, and a login of the other server that the first has not heard of.
-    let token = log_in(&second, PHONE).await;
+    // The other way round, and a login of the other server that the first does not know of.
+    let token = second.log_in(PHONE).await;
     me(&api, &token).await.is(200);
     log_out(&second, &token).await.is(204);
-    let fresh = log_in(&second, PHONE).await;
+    let fresh = second.log_in(PHONE).await;
     me(&api, &fresh).await.is(200);
-    eventually("the first server has heard of it", async || me(&api, &token).await.status == 401)
-        .await;
+    eventually("the first server knows it", async || me(&api, &token).await.status == 401).await;
     me(&api, &fresh).await.is(200);
 }
 
 #[tokio::test]
 async fn a_token_that_does_not_say_when_it_was_issued_is_older_than_any_end() {
     let api = Api::new().await;
-    let fresh = log_in(&api, PHONE).await;
+    let fresh = api.log_in(PHONE).await;
     let user = me(&api, &fresh).await.text_of("id").to_owned();
     let old = signed(&api, &json!({ "sub": user, "exp": 4_000_000_000_u64, "admin": true }));
     me(&api, &old).await.is(200);
     log_out(&api, &fresh).await.is(204);
     me(&api, &old).await.problem(401, "unauthenticated");
     // Nor does one that says when it was issued, whatever it says, or that names an earlier end.
-    let end = api.world.not_before(&user).await.timestamp_micros();
+    let end = sqlx::query_scalar("select tokens_not_before from users where id = $1");
+    let end = end.bind(user.parse::<i64>().unwrap()).fetch_one(api.world.database.pool());
+    let end: DateTime<Utc> = end.await.unwrap();
+    let end = end.timestamp_micros();
     let token_after = |after: Option<i64>| {
         let iat = 4_000_000_000_u64 - 1;
         signed(&api, &json!({ "sub": user, "exp": iat + 1, "iat": iat, "after": after }))
@@ -232,25 +213,17 @@ async fn a_token_that_does_not_say_when_it_was_issued_is_older_than_any_end() {
     }
 }
 
-#[easy_ext::ext(ApiRevocationWorld)]
-pub impl World {
-    async fn not_before(&self, user: &str) -> chrono::DateTime<chrono::Utc> {
-        let statement = sqlx::query_scalar("select tokens_not_before from users where id = $1");
-        let id: i64 = user.parse().unwrap();
-        statement.bind(id).fetch_one(self.database.pool()).await.unwrap()
-    }
-}
-
 #[tokio::test]
 async fn who_may_administer_is_in_the_configuration_and_not_in_the_token() {
     let api = Api::new().await;
     let voucher = json!({ "title": "100 for 80", "stock": 1 });
     let creates = async |api: &Api, token: &str| {
-        let creating = api.request("POST", "/api/vouchers").json(&voucher);
-        api.send(creating.bearer_auth(token)).await
+        api.call_with("POST", "/api/vouchers", token, &voucher).await
     };
-    let (admin, buyer) = (log_in(&api, ADMIN_PHONE).await, log_in(&api, PHONE).await);
+    api.post("/api/vouchers", &voucher).await.problem(401, "unauthenticated");
+    let (admin, buyer) = (api.log_in(ADMIN_PHONE).await, api.log_in(PHONE).await);
     creates(&api, &admin).await.is(201);
+    creates(&api, &api.log_in(&format!("+86{ADMIN_PHONE}")).await).await.is(201);
     creates(&api, &buyer).await.problem(403, "forbidden");
     // What tokens of earlier versions said.
     let user = me(&api, &buyer).await.text_of("id").to_owned();
@@ -260,9 +233,7 @@ async fn who_may_administer_is_in_the_configuration_and_not_in_the_token() {
     creates(&api, &api.world.token(77)).await.problem(403, "forbidden");
     // The same users and tokens by another configuration.
     let admin_phones = [PHONE.to_owned()].into();
-    let world = World { admin_phones, ..api.world };
-    let address = world.serve().await;
-    let api = Api::at(world, address);
+    let api = Api::of(World { admin_phones, ..api.world }).await;
     creates(&api, &admin).await.problem(403, "forbidden");
     creates(&api, &buyer).await.is(201);
     // An administrator's token ends like any other.
@@ -281,26 +252,13 @@ async fn while_the_database_is_away_ended_sessions_stay_ended_and_the_log_says_s
     let (admin_url, _) = urls().await;
     let name = world.database_url.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
     assert_eq!(with_database(&admin_url, &name), world.database_url);
-    let program = Program::on(&world);
-    let mut command = program.command(&["serve", "--listen", "127.0.0.1:0"]);
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let mut server = command.spawn().unwrap();
-    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
-    let mut log = BufReader::new(server.stderr.take().unwrap()).lines();
-    let line = lines.next_line().await.unwrap().unwrap();
-    let api = Api::at(world, line.strip_prefix("listening on http://").unwrap().parse().unwrap());
+    let node = Node::serve(&Program::on(&world), &[]).await;
+    let api = Api::at(world, node.address);
     log_out(&api, &ended).await.is(204);
 
     let away = "ended sessions cannot be read";
     let back = "ended sessions are read from the database again";
-    let mut said = Vec::new();
-    let mut heard = async |words: &str| {
-        while !said.last().is_some_and(|line: &String| line.contains(words)) {
-            let line = tokio::time::timeout(testkit::wait::PATIENCE, log.next_line()).await;
-            said.push(line.unwrap().unwrap().unwrap());
-        }
-        said.clone()
-    };
+    let logged = async |words| eventually(words, async || node.log().contains(words)).await;
     api.world.database.close().await;
     let sql = async |statement: String| run_sql(&admin_url, &statement).await;
     // Under another name it is not there for anybody who looks for it.
@@ -308,15 +266,15 @@ async fn while_the_database_is_away_ended_sessions_stay_ended_and_the_log_says_s
     sql(format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"))
         .await;
     sql(format!("alter database {name} rename to {name}_away")).await;
-    heard(away).await;
+    logged(away).await;
     // Several polls more.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     me(&api, &ended).await.problem(401, "unauthenticated");
     me(&api, &good).await.problem(503, "unavailable");
     sql(format!("alter database {name}_away rename to {name}")).await;
     sql(format!("alter database {name} allow_connections true")).await;
-    let said = heard(back).await;
-    assert_eq!(said.iter().filter(|line| line.contains(away)).count(), 1, "{said:#?}");
+    logged(back).await;
+    assert_eq!(node.log().matches(away).count(), 1, "{}", node.log());
     me(&api, &ended).await.problem(401, "unauthenticated");
     me(&api, &good).await.is(200);
 }

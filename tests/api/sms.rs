@@ -10,14 +10,16 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use futures_util::future::join_all;
 use ring::hmac;
+use seckill::http::server::ServerLimits;
 use seckill::model::Clock;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use crate::cli::serving::Serving;
+use testkit::processes::Node;
 use testkit::program::Program;
 use testkit::shop::api_client::{Answer, Api};
+use testkit::shop::served::Served;
 use testkit::shop::world::{Gateway, World};
 use testkit::wait::eventually;
 
@@ -62,14 +64,14 @@ async fn take(
 
 impl Sms {
     /// One that answers at once, and where it is.
-    async fn start(answers: &[u16]) -> (Arc<Self>, SocketAddr) {
-        let started = Self::start_silent(answers).await;
+    fn start(answers: &[u16]) -> (Arc<Self>, SocketAddr) {
+        let started = Self::start_silent(answers);
         started.0.answering.add_permits(10_000);
         started
     }
 
     /// One that takes messages and answers none of them until it may.
-    async fn start_silent(answers: &[u16]) -> (Arc<Self>, SocketAddr) {
+    fn start_silent(answers: &[u16]) -> (Arc<Self>, SocketAddr) {
         let sms = Arc::new(Self {
             answers: answers.to_vec(),
             messages: Mutex::default(),
@@ -77,11 +79,8 @@ impl Sms {
             in_flight: AtomicUsize::new(0),
             most_in_flight: AtomicUsize::new(0),
         });
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let router = Router::new().fallback(take).with_state(Arc::clone(&sms));
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        (sms, address)
+        (sms, Served::new(router, ServerLimits::of(1_000)).address)
     }
 
     fn count(&self) -> usize {
@@ -102,32 +101,24 @@ impl Message {
     fn verified(&self, secret: &str) -> i64 {
         let signature = self.headers["seckill-signature"].to_str().unwrap();
         let (time, tag) = signature.strip_prefix("t=").unwrap().split_once(",v1=").unwrap();
-        let tag: Vec<u8> = (0..tag.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(&tag[at..at + 2], 16).unwrap())
-            .collect();
         let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
         let signed = [time.as_bytes(), b".", &self.body].concat();
-        hmac::verify(&key, &signed, &tag).unwrap();
+        let own = hmac::sign(&key, &signed);
+        let own: String = own.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(own, tag);
         time.parse().unwrap()
     }
 }
 
 async fn api_with(url: String) -> Api {
-    let world = World { gateway: Gateway::Webhook(url), ..World::new().await };
-    let address = world.serve().await;
-    Api::at(world, address)
-}
-
-async fn ask(api: &Api) -> Answer {
-    api.post("/api/login-codes", &json!({ "phone": PHONE })).await
+    Api::of(World { gateway: Gateway::Webhook(url), ..World::new().await }).await
 }
 
 #[tokio::test]
 async fn a_code_is_posted_signed_and_logs_in() {
-    let (sms, address) = Sms::start(&[204]).await;
+    let (sms, address) = Sms::start(&[204]);
     let api = api_with(format!("http://{address}/send?key=a%20b")).await;
-    ask(&api).await.is(202);
+    api.ask_code(PHONE).await.is(202);
     assert_eq!(sms.count(), 1);
     let message = sms.message(0);
     assert_eq!(message.uri.to_string(), "/send?key=a%20b");
@@ -137,8 +128,7 @@ async fn a_code_is_posted_signed_and_logs_in() {
     let body = message.json();
     let code = body["code"].as_str().unwrap();
     assert_eq!(body, json!({ "phone": PHONE, "code": code, "expires_in_s": 120 }));
-    let login = json!({ "phone": PHONE, "code": code });
-    api.post("/api/sessions", &login).await.is(201);
+    api.try_code(PHONE, code).await.is(201);
 }
 
 #[tokio::test]
@@ -152,9 +142,9 @@ async fn a_gateway_that_fails_is_asked_again_and_not_for_ever() {
         (&[429, 200], 503, 1),
         (&[302, 200], 503, 1),
     ] {
-        let (sms, address) = Sms::start(answers).await;
+        let (sms, address) = Sms::start(answers);
         let api = api_with(format!("http://{address}/")).await;
-        let answer = ask(&api).await;
+        let answer = api.ask_code(PHONE).await;
         answer.is(status);
         assert_eq!(sms.count(), attempts, "{answers:?}");
         if status == 503 {
@@ -169,11 +159,14 @@ async fn a_gateway_that_fails_is_asked_again_and_not_for_ever() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_never_answers_costs_a_503() {
-    let (sms, address) = Sms::start_silent(&[200]).await;
-    let api = api_with(format!("http://{address}/")).await;
-    ask(&api).await.problem(503, "unavailable");
-    assert_eq!(sms.count(), 1);
+async fn a_gateway_that_never_answers_and_one_that_speaks_no_tls_cost_a_503() {
+    // The one that speaks no TLS is sent nothing in clear.
+    for (scheme, messages) in [("http", 1), ("https", 0)] {
+        let (sms, address) = Sms::start_silent(&[200]);
+        let api = api_with(format!("{scheme}://{address}/")).await;
+        api.ask_code(PHONE).await.problem(503, "unavailable");
+        assert_eq!(sms.count(), messages, "{scheme}");
+    }
 }
 
 #[tokio::test]
@@ -189,33 +182,22 @@ async fn a_gateway_that_is_not_there_or_breaks_off_costs_a_503() {
             counted.fetch_add(1, Ordering::SeqCst);
         }
     });
-    ask(&api).await.problem(503, "unavailable");
+    api.ask_code(PHONE).await.problem(503, "unavailable");
     assert_eq!(accepted.load(Ordering::SeqCst), 3);
     breaking_off.abort();
     let _ = breaking_off.await;
     // Nobody listens any more: the connection is refused.
-    ask(&api).await.problem(503, "unavailable");
+    api.ask_code(PHONE).await.problem(503, "unavailable");
     assert_eq!(accepted.load(Ordering::SeqCst), 3);
-}
-
-#[tokio::test]
-async fn a_gateway_that_does_not_speak_tls_is_sent_nothing_in_clear() {
-    let (sms, address) = Sms::start(&[200]).await;
-    let api = api_with(format!("https://{address}/")).await;
-    ask(&api).await.problem(503, "unavailable");
-    assert_eq!(sms.count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_so_many_messages_are_on_their_way_at_once() {
-    let (sms, address) = Sms::start_silent(&[200]).await;
+    let (sms, address) = Sms::start_silent(&[200]);
     let api = Arc::new(api_with(format!("http://{address}/")).await);
     let asking = join_all((0..100).map(|number| {
         let api = Arc::clone(&api);
-        tokio::spawn(async move {
-            let body = json!({ "phone": format!("138{number:08}") });
-            api.post("/api/login-codes", &body).await.status
-        })
+        tokio::spawn(async move { api.ask_code(&format!("138{number:08}")).await.status })
     }));
     let asking = tokio::spawn(asking);
     eventually("as many are on their way as may be", async || {
@@ -231,11 +213,9 @@ async fn only_so_many_messages_are_on_their_way_at_once() {
 
 #[tokio::test]
 async fn without_a_gateway_nobody_can_log_in_and_nothing_is_counted() {
-    let world = World { gateway: Gateway::Nothing, ..World::new().await };
-    let address = world.serve().await;
-    let api = Api::at(world, address);
+    let api = Api::of(World { gateway: Gateway::Nothing, ..World::new().await }).await;
     for _ in 0..10 {
-        let answer = ask(&api).await;
+        let answer = api.ask_code(PHONE).await;
         answer.problem(503, "unavailable");
         assert!(answer.text_of("detail").contains("no SMS gateway is configured"), "{answer:?}");
     }
@@ -253,9 +233,9 @@ async fn without_a_gateway_nobody_can_log_in_and_nothing_is_counted() {
 
 /// Serves, asks for a code, and returns the answer and what the log says.
 async fn served(program: &Program, world: World) -> (Answer, String) {
-    let server = Serving::start(program).await;
+    let server = Node::serve(program, &[]).await;
     let api = Api::at(world, server.address);
-    let answer = ask(&api).await;
+    let answer = api.ask_code(PHONE).await;
     (answer, server.stop().await)
 }
 
@@ -273,7 +253,7 @@ async fn beside_a_database_of_others_a_server_sends_codes_only_where_it_is_told_
     answer.is(202);
     assert!(log.contains("login code (") && !log.contains("SECKILL_SMS"), "{log}");
 
-    let (sms, address) = Sms::start(&[200]).await;
+    let (sms, address) = Sms::start(&[200]);
     let world = World::new().await;
     let secret = "a secret of the gateway";
     let program = Program::on(&world)

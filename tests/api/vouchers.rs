@@ -9,20 +9,7 @@ use testkit::wait::eventually;
 
 async fn create(api: &Api, body: &Value) -> Answer {
     let token = api.world.admin_token(1).await;
-    api.send(api.request("POST", "/api/vouchers").json(body).bearer_auth(token)).await
-}
-
-async fn create_text(
-    api: &Api,
-    content_type: Option<&str>,
-    body: impl Into<reqwest::Body>,
-) -> Answer {
-    let request = api.request("POST", "/api/vouchers").bearer_auth(api.world.admin_token(1).await);
-    let request = match content_type {
-        Some(content_type) => request.header("content-type", content_type),
-        None => request,
-    };
-    api.send(request.body(body)).await
+    api.call_with("POST", "/api/vouchers", &token, body).await
 }
 
 #[tokio::test]
@@ -86,9 +73,7 @@ async fn the_status_follows_the_clock() {
 
 #[tokio::test]
 async fn a_voucher_whose_last_one_was_sold_is_sold_out() {
-    let api = Api::new().await;
-    api.world.users(2).await;
-    let id = api.world.voucher(1).await.id;
+    let (api, id) = Api::with_sale(2, 1).await;
     api.buy(1, id).await.is(201);
     let list = api.get("/api/vouchers").await.body;
     assert_eq!((&list[0]["status"], &list[0]["stock"]), (&json!("sold_out"), &json!(0)));
@@ -103,25 +88,21 @@ async fn the_list_is_read_page_by_page_along_its_links() {
     for _ in 0..7 {
         api.world.voucher(1).await;
     }
-    let (mut path, mut seen, mut pages) = ("/api/vouchers?limit=3".to_owned(), Vec::new(), 0);
-    loop {
+    let (mut next, mut seen) = (Some("/api/vouchers?limit=3".to_owned()), Vec::new());
+    while let Some(path) = next {
         let page = api.get(&path).await;
-        pages += 1;
         let ids = page.body.as_array().unwrap().iter();
-        seen.extend(ids.map(|voucher| voucher["id"].as_str().unwrap().parse::<i64>().unwrap()));
-        let Some(link) = page.header("link") else {
-            break;
-        };
-        let (address, relation) = link.split_once(';').unwrap();
-        assert_eq!(relation.trim(), "rel=\"next\"");
-        path = address.trim_start_matches('<').trim_end_matches('>').to_owned();
+        seen.push(
+            ids.map(|voucher| voucher["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>(),
+        );
+        next = page.next_page();
     }
-    assert_eq!((seen, pages), (vec![7, 6, 5, 4, 3, 2, 1], 3));
+    assert_eq!(seen, [vec!["7", "6", "5"], vec!["4", "3", "2"], vec!["1"]]);
 }
 
 #[tokio::test]
 async fn a_page_that_makes_no_sense_is_refused() {
-    let api = Api::new().await;
+    let api = Api::shared().await;
     let wrong = [
         "limit=0",
         "limit=101",
@@ -150,14 +131,11 @@ async fn a_page_that_makes_no_sense_is_refused() {
 
 #[tokio::test]
 async fn an_administrator_changes_a_voucher_and_what_is_not_named_stays() {
-    let api = Api::new().await;
-    api.world.users(3).await;
+    let api = Api::with_users(3).await;
     let token = api.world.admin_token(100).await;
     let voucher = api.world.priced_voucher(2).await;
     let path = format!("/api/vouchers/{}", voucher.id);
-    let change = async |body: Value| {
-        api.send(api.request("PATCH", &path).bearer_auth(&token).json(&body)).await
-    };
+    let change = async |body: Value| api.call_with("PATCH", &path, &token, &body).await;
     let before = api.get(&path).await.body;
     assert_eq!(change(json!({})).await.is(200).body, before);
     let more = json!({
@@ -184,17 +162,11 @@ async fn an_administrator_changes_a_voucher_and_what_is_not_named_stays() {
     assert_eq!(change(json!({ "initial_stock": 1 })).await.is(200).body["status"], "sold_out");
     for wrong in [
         json!({ "title": "" }),
-        json!({ "subtitle": "x".repeat(201) }),
-        json!({ "terms": "x".repeat(2_001) }),
-        json!({ "terms": "a\u{0}b" }),
-        json!({ "terms": "a\u{7}b" }),
-        json!({ "title": "a\u{1b}[31mb" }),
         json!({ "subtitle": "a\nb" }),
+        json!({ "terms": "a\u{7}b" }),
         json!({ "price": -1 }),
-        json!({ "price": 1_000_000_000_001_i64 }),
         json!({ "value": 0.5 }),
         json!({ "pay_within_s": 0 }),
-        json!({ "pay_within_s": 2_592_001 }),
         json!({ "initial_stock": -1 }),
         json!({ "initial_stock": 2_147_483_648_i64 }),
         json!({ "begin_time": "2026-11-20T00:00:00Z" }),
@@ -206,31 +178,11 @@ async fn an_administrator_changes_a_voucher_and_what_is_not_named_stays() {
     ] {
         change(wrong).await.problem(422, "invalid_request");
     }
-    let as_buyer = api.request("PATCH", &path).bearer_auth(api.world.token(1));
-    api.send(as_buyer.json(&json!({ "price": 0 }))).await.problem(403, "forbidden");
-    let gone = api.request("PATCH", "/api/vouchers/77").bearer_auth(&token);
-    api.send(gone.json(&json!({ "price": 0 }))).await.problem(404, "voucher_not_found");
+    let (buyer, free) = (api.world.token(1), json!({ "price": 0 }));
+    api.call_with("PATCH", &path, &buyer, &free).await.problem(403, "forbidden");
+    let gone = api.call_with("PATCH", "/api/vouchers/77", &token, &free).await;
+    gone.problem(404, "voucher_not_found");
     assert!(api.world.audit().await.holds);
-}
-
-/// At the bound of what nobody sees.
-#[tokio::test]
-async fn what_people_can_see_may_stand_in_a_title() {
-    let api = Api::new().await;
-    let token = api.world.admin_token(1).await;
-    for seen in [
-        "a\u{200a}b",
-        "a\u{2010}b",
-        "a\u{202f}b",
-        "a\u{205f}b",
-        "a\u{2070}b",
-        "a\u{fefe}b",
-        "券\u{fe0f}",
-    ] {
-        let body = json!({ "title": seen, "subtitle": seen, "stock": 1 });
-        let creating = api.request("POST", "/api/vouchers").bearer_auth(&token).json(&body);
-        assert_eq!(api.send(creating).await.is(201).text_of("title"), seen);
-    }
 }
 
 #[tokio::test]
@@ -245,24 +197,12 @@ async fn what_cannot_be_sold_is_refused() {
     let sale = |begin: &str, end: &str| json!({ "title": "t", "stock": 1, "begin_time": begin, "end_time": end });
     let wrong = [
         with("title", json!("")),
-        with("title", json!(" \t\n")),
-        with("title", json!("x".repeat(201))),
-        with("title", json!("优".repeat(201))),
         with("title", json!("a\u{0}b")),
-        with("title", json!("a\u{1f}b")),
-        with("title", json!("a\nb")),
-        with("title", json!("a\u{7f}b")),
-        with("title", json!("a\u{9f}b")),
-        with("title", json!("a\u{200b}b")),
-        with("title", json!("a\u{200f}b")),
-        with("title", json!("a\u{202a}b")),
-        with("title", json!("a\u{202e}b")),
-        with("title", json!("a\u{2060}b")),
-        with("title", json!("a\u{206f}b")),
-        with("title", json!("a\u{feff}b")),
         with("subtitle", json!("a\u{200b}b")),
-        with("subtitle", json!("a\tb")),
         with("terms", json!("a\u{b}b")),
+        with("price", json!(-1)),
+        with("value", json!(-1)),
+        with("pay_within_s", json!(0)),
         with("title", json!(5)),
         with("title", Value::Null),
         with("stock", json!(-1)),
@@ -282,6 +222,11 @@ async fn what_cannot_be_sold_is_refused() {
         sale(begin, begin),
         sale(begin, "2026-11-11T07:59:59Z"),
         sale(begin, "+10000-01-01T00:00:00Z"),
+        // The database keeps microseconds, and no leap seconds.
+        sale("2026-11-11T08:00:00.000000001Z", "2026-11-11T08:00:00.000000002Z"),
+        sale(begin, "2026-11-11T08:00:00.000000999Z"),
+        sale("2026-12-31T23:59:60Z", "2027-01-01T00:00:00Z"),
+        sale(begin, "9999-12-31T23:59:60Z"),
         sale("1969-12-31T23:59:59Z", begin),
         sale("-0001-01-01T00:00:00Z", begin),
         json!({ "title": "t" }),
@@ -300,6 +245,10 @@ async fn the_extremes_that_can_be_sold_are_accepted() {
     let api = Api::new().await;
     create(&api, &json!({ "title": "优".repeat(200), "stock": i32::MAX })).await.is(201);
     create(&api, &json!({ "title": "🎫".repeat(200), "stock": 0 })).await.is(201);
+    // At the bounds of what nobody sees.
+    let seen = "\u{200a}\u{2010}\u{202f}\u{205f}\u{2070}\u{fefe}券\u{fe0f}";
+    let created = create(&api, &json!({ "title": seen, "subtitle": seen, "stock": 1 })).await;
+    assert_eq!(created.is(201).text_of("title"), seen);
     // An integer to JSON Schema, however it is written.
     let created = create(&api, &json!({ "title": "t", "stock": 7.0 })).await;
     assert_eq!(created.is(201).body["stock"], 7);
@@ -308,48 +257,30 @@ async fn the_extremes_that_can_be_sold_are_accepted() {
     assert_eq!(created.is(201).body["end_time"], "9999-12-31T23:59:59.999999Z");
 }
 
-/// The database keeps microseconds, and no leap seconds.
 #[tokio::test]
-async fn a_sale_shorter_than_the_database_can_tell_is_refused() {
+async fn a_body_that_is_not_json_or_does_not_say_so_is_refused() {
     let api = Api::new().await;
-    let moments = [
-        ("2026-11-11T08:00:00.000000001Z", "2026-11-11T08:00:00.000000002Z"),
-        ("2026-11-11T08:00:00Z", "2026-11-11T08:00:00.000000999Z"),
-        ("2026-12-31T23:59:60Z", "2027-01-01T00:00:00Z"),
-        ("2026-11-11T08:00:00Z", "9999-12-31T23:59:60Z"),
-    ];
-    for (begin, end) in moments {
-        let body = json!({ "title": "t", "stock": 1, "begin_time": begin, "end_time": end });
-        create(&api, &body).await.problem(422, "invalid_request");
-    }
-}
-
-#[tokio::test]
-async fn a_body_that_is_not_declared_as_json_is_refused() {
-    let api = Api::new().await;
-    let body = r#"{"title":"t","stock":1}"#;
-    let wrong = [
-        None,
-        Some(""),
-        Some("text/plain"),
-        Some("application/x-www-form-urlencoded"),
-        Some("application/jsonx"),
-        Some("text/json"),
-    ];
-    for content_type in wrong {
-        create_text(&api, content_type, body).await.problem(422, "invalid_request");
+    let token = api.world.admin_token(1).await;
+    let create = async |content_type: Option<&str>, body: &[u8]| {
+        let request = api.request("POST", "/api/vouchers").bearer_auth(&token).body(body.to_vec());
+        api.send(match content_type {
+            Some(content_type) => request.header("content-type", content_type),
+            None => request,
+        })
+        .await
+    };
+    let body = br#"{"title":"t","stock":1}"#;
+    let form = Some("application/x-www-form-urlencoded");
+    let others = ["", "text/plain", "application/jsonx", "text/json"].map(Some);
+    for content_type in [None, form].into_iter().chain(others) {
+        create(content_type, body).await.problem(422, "invalid_request");
     }
     // Media types have no case (RFC 9110, 8.3.1).
     for content_type in
         ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y"]
     {
-        create_text(&api, Some(content_type), body).await.is(201);
+        create(Some(content_type), body).await.is(201);
     }
-}
-
-#[tokio::test]
-async fn a_body_that_is_not_json_is_refused() {
-    let api = Api::new().await;
     let deep = format!(r#"{{"title":{}{}}}"#, "[".repeat(4000), "]".repeat(4000));
     let texts: [&[u8]; 10] = [
         b"",
@@ -364,18 +295,6 @@ async fn a_body_that_is_not_json_is_refused() {
         deep.as_bytes(),
     ];
     for text in texts {
-        let answer = create_text(&api, Some("application/json"), text.to_vec()).await;
-        answer.problem(422, "invalid_request");
-    }
-}
-
-#[tokio::test]
-async fn a_voucher_that_does_not_exist_is_not_found() {
-    let api = Api::new().await;
-    for id in ["1", "9223372036854775807"] {
-        api.get(&format!("/api/vouchers/{id}")).await.problem(404, "voucher_not_found");
-    }
-    for id in ["0", "-1", "x", "9223372036854775808", "1.0", "%FF", "1%00", "%20"] {
-        api.get(&format!("/api/vouchers/{id}")).await.problem(422, "invalid_request");
+        create(Some("application/json"), text).await.problem(422, "invalid_request");
     }
 }

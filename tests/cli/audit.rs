@@ -34,27 +34,6 @@ async fn finds(world: &World, numbers: [i64; 4], promises: &[&str]) {
     let holds = promises.is_empty();
     assert_eq!((ran.status, &report["holds"]), (i32::from(!holds), &json!(holds)), "{ran:?}");
     let [voucher] = report["vouchers"].as_array().unwrap().as_slice() else { panic!("{report}") };
-    let mut fields: Vec<&str> = voucher.as_object().unwrap().keys().map(String::as_str).collect();
-    fields.sort_unstable();
-    let expected = [
-        "cancelled",
-        "distinct_users",
-        "expired",
-        "holds",
-        "initial_stock",
-        "orders",
-        "paid",
-        "payments",
-        "refunded",
-        "refunding",
-        "refunds",
-        "stock",
-        "unpaid",
-        "used",
-        "violations",
-        "voucher_id",
-    ];
-    assert_eq!(fields, expected);
     assert_eq!((&voucher["voucher_id"], &voucher["holds"]), (&json!("1"), &json!(holds)));
     let of = |name: &str| voucher[name].as_i64().unwrap();
     assert_eq!([of("initial_stock"), of("stock"), of("orders"), of("distinct_users")], numbers);
@@ -85,51 +64,35 @@ async fn no_vouchers_at_all_hold() {
     assert_eq!((ran.status, report), (0, json!({ "holds": true, "vouchers": [] })));
 }
 
-#[tokio::test]
-async fn two_orders_of_one_user_are_found() {
-    let world = books().await;
-    tamper(&world, "drop index orders_one_live_per_user").await;
-    tamper(&world, "insert into orders (id, user_id, voucher_id) values (2, 1, 1)").await;
-    tamper(&world, "update seckill_vouchers set stock = 1").await;
-    finds(&world, [3, 1, 2, 1], &["one_per_user"]).await;
-}
+/// A line each: what is done to the books; the stock at first and now, the orders and their users as the audit counts them;
+/// and the promises that are broken.
+const BROKEN: &str = "
+drop index orders_one_live_per_user; ORDER values (2, 1, 1); SALE stock = 1 -> 3 1 2 1 one_per_user
+SALE stock = 1 -> 3 1 1 1 no_undersell
+SALE stock = 3 -> 3 3 1 1 no_undersell
+delete from orders -> 3 2 0 0 no_undersell
+ORDER select n, n, 1 from generate_series(2, 4) n; SALE stock = 0 -> 3 0 4 4 no_oversell no_undersell
+ORDER select n, n, 1 from generate_series(2, 4) n; UNBOUND; SALE stock = -1 -> 3 -1 4 4 no_oversell no_oversell
+ORDER values (2, 999, 1); SALE stock = 1 -> 3 1 2 2 orphans";
 
+/// Two orders of one user, stock that vanished or came from nowhere, an order that was lost, more orders than vouchers
+/// (also where the books add up), an order of nobody.
 #[tokio::test]
-async fn stock_that_vanished_or_came_from_nowhere_is_found() {
-    let world = books().await;
-    tamper(&world, "update seckill_vouchers set stock = 1").await;
-    finds(&world, [3, 1, 1, 1], &["no_undersell"]).await;
-    tamper(&world, "update seckill_vouchers set stock = 3").await;
-    finds(&world, [3, 3, 1, 1], &["no_undersell"]).await;
-}
-
-#[tokio::test]
-async fn an_order_that_was_lost_is_found() {
-    let world = books().await;
-    tamper(&world, "delete from orders").await;
-    finds(&world, [3, 2, 0, 0], &["no_undersell"]).await;
-}
-
-#[tokio::test]
-async fn more_orders_than_vouchers_are_found() {
-    let world = books().await;
-    let orders =
-        "insert into orders (id, user_id, voucher_id) select n, n, 1 from generate_series(2, 4) n";
-    tamper(&world, orders).await;
-    tamper(&world, "update seckill_vouchers set stock = 0").await;
-    finds(&world, [3, 0, 4, 4], &["no_oversell", "no_undersell"]).await;
-    // Books that add up do not hide it.
-    tamper(&world, "alter table seckill_vouchers drop constraint stock_never_negative").await;
-    tamper(&world, "update seckill_vouchers set stock = -1").await;
-    finds(&world, [3, -1, 4, 4], &["no_oversell", "no_oversell"]).await;
-}
-
-#[tokio::test]
-async fn an_order_of_nobody_is_found() {
-    let world = books().await;
-    tamper(&world, "insert into orders (id, user_id, voucher_id) values (2, 999, 1)").await;
-    tamper(&world, "update seckill_vouchers set stock = 1").await;
-    finds(&world, [3, 1, 2, 2], &["orphans"]).await;
+async fn each_broken_promise_is_found_in_the_books() {
+    for (changes, found) in BROKEN.lines().filter_map(|line| line.split_once(" -> ")) {
+        let world = books().await;
+        let changes = changes
+            .replace("ORDER", "insert into orders (id, user_id, voucher_id)")
+            .replace("SALE", "update seckill_vouchers set")
+            .replace(
+                "UNBOUND",
+                "alter table seckill_vouchers drop constraint stock_never_negative",
+            );
+        tamper(&world, &changes).await;
+        let mut words = found.split(' ');
+        let numbers = [(); 4].map(|()| words.next().unwrap().parse().unwrap());
+        finds(&world, numbers, &words.collect::<Vec<_>>()).await;
+    }
 }
 
 #[tokio::test]

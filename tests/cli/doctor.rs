@@ -149,26 +149,18 @@ async fn stores_that_are_away_and_settings_that_serve_refuses_are_broken() {
 async fn a_redis_that_evicts_or_forbids_is_told() {
     let world = World::new().await;
     let node = RedisNode::start(&[]).await.unwrap();
-    let set = async |words: &[&str]| node.command::<String>(words).await.unwrap();
-    set(&[
-        "CONFIG",
-        "SET",
-        "maxmemory",
-        "50mb",
-        "maxmemory-policy",
-        "allkeys-lru",
-        "timeout",
-        "300",
-    ])
-    .await;
+    let set = async |line: &str| {
+        node.command::<String>(&line.split(' ').collect::<Vec<_>>()).await.unwrap()
+    };
+    set("CONFIG SET maxmemory 50mb maxmemory-policy allkeys-lru timeout 300").await;
     let program = Program::on(&world).with("REDIS_URL", &node.url());
     let ran = program.run(&["doctor"]).await;
     says(&ran, "danger", "Redis memory", "set maxmemory-policy noeviction");
     says(&ran, "note", "Redis idle time", "after 300 s");
     // Who may not ask is told less.
-    let everything = ["on", ">p", "~*", "&*", "+@all"];
-    for (user, less) in [("modest", "-@dangerous"), ("whole", "-script"), ("mute", "-@scripting")] {
-        set(&[["ACL", "SETUSER", user].as_slice(), &everything, &[less]].concat()).await;
+    for user_and_less in ["modest -@dangerous", "whole -script", "mute -@scripting"] {
+        let (user, less) = user_and_less.split_once(' ').unwrap();
+        set(&format!("ACL SETUSER {user} on >p ~* &* +@all {less}")).await;
     }
     let url = |user: &str| node.url().replacen("://", &format!("://{user}:p@"), 1);
     let ran = program.with("REDIS_URL", &url("modest")).run(&["doctor"]).await;

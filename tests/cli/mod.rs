@@ -5,4 +5,4 @@ mod commands;
 mod doctor;
 mod refusals;
 mod secret_files;
-pub mod serving;
+mod serving;

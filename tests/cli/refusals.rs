@@ -1,7 +1,5 @@
 //! Arguments and variables that cannot be used: one sentence, status 2, nothing started.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use std::os::unix::ffi::OsStrExt;
 
 use futures_util::future::join_all;
@@ -10,7 +8,8 @@ use futures_util::{StreamExt, stream};
 use testkit::program::{Program, Ran, finished, ran};
 use testkit::shop::world::World;
 
-const PASSWORD: &str = "hunter2-hunter2-hunter2";
+/// Part of what is refused here and there, and never repeated.
+const PASSWORD: &str = "hunter2";
 
 /// A line each: what is run, and words of the sentence.
 const REFUSED: &str = include_str!("refusals.txt");
@@ -20,7 +19,9 @@ async fn arguments_and_variables_that_make_no_sense_are_refused() {
     let lines = REFUSED.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let ran = lines.map(async |line| {
         let (run, words) = line.split_once(" -> ").unwrap();
-        ran(run).await.refused(2, words);
+        let ran = ran(run).await;
+        ran.refused(2, words);
+        assert!(!ran.stderr.contains(PASSWORD), "{ran:?}");
     });
     stream::iter(ran).buffer_unordered(4).collect::<()>().await;
 }
@@ -58,42 +59,11 @@ async fn variables_that_are_not_text_are_refused() {
 }
 
 #[tokio::test]
-async fn a_url_that_makes_no_sense_is_refused_without_its_password() {
-    let wrong = [
-        ("DATABASE_URL", format!("mysql://u:{PASSWORD}@h/d")),
-        ("DATABASE_URL", format!("postgres://u:{PASSWORD}@h:port/d")),
-        ("DATABASE_URL", format!("postgres://u:{PASSWORD}@h:65536/d")),
-        ("DATABASE_URL", format!("postgres://u:{PASSWORD}@/d?host=\n")),
-        ("DATABASE_URL", format!("u:{PASSWORD}@h/d")),
-        ("REDIS_URL", format!("http://:{PASSWORD}@h")),
-        ("REDIS_URL", format!("redis://:{PASSWORD}@h:port")),
-        ("REDIS_URL", format!("redis://:{PASSWORD}@h/database")),
-        ("REDIS_URL", format!(":{PASSWORD}@h")),
-        ("REDIS_URL", format!("redis+sentinel://:{PASSWORD}@h:26379")),
-        ("REDIS_URL", format!("redis+sentinel://:{PASSWORD}@h/name")),
-        ("REDIS_URL", format!("redis+cluster://:{PASSWORD}@h:7000,h")),
-        ("REDIS_URL", format!("redis+cluster://:{PASSWORD}@h:7000/1")),
-    ];
-    for (name, url) in wrong {
-        let flag = if name == "DATABASE_URL" { "--database-url" } else { "--redis-url" };
-        let by_variable = Program::alone().with(name, &url).run(&["migrate"]).await;
-        for ran in [by_variable, Program::alone().run(&["migrate", flag, &url]).await] {
-            ran.refused(2, flag);
-            assert!(!ran.stderr.contains(PASSWORD), "{ran:?}");
-        }
-    }
-    let short = &PASSWORD[..12];
-    let ran = Program::alone().with("SECKILL_SECRET", short).run(&["serve"]).await;
-    ran.refused(2, "at least 16 bytes");
-    assert!(!ran.stderr.contains(short), "{ran:?}");
-}
-
-#[tokio::test]
-async fn a_named_database_needs_a_named_secret() {
-    let program = Program::alone().with("DATABASE_URL", "postgres://u@127.0.0.1:1/d");
-    for arguments in [&["serve"][..], &["tokens", "--users", "1", "--out", "t.csv"]] {
-        program.run(arguments).await.refused(2, "SECKILL_SECRET is required with DATABASE_URL");
-    }
+async fn a_host_with_a_line_break_is_refused_without_the_password() {
+    let url = format!("postgres://u:{PASSWORD}@/d?host=\n");
+    let ran = Program::alone().with("DATABASE_URL", &url).run(&["migrate"]).await;
+    ran.refused(2, "--database-url");
+    assert!(!ran.stderr.contains(PASSWORD), "{ran:?}");
 }
 
 #[tokio::test]

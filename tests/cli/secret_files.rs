@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use crate::cli::serving::Serving;
-use testkit::processes::{place, seckill};
+use testkit::processes::{Node, place, seckill};
 use testkit::program::{Program, Ran, finished};
+use testkit::shop::api_client::Client;
 use testkit::shop::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,13 +123,8 @@ async fn a_command_on_private_stores_says_which_it_used() {
     let place = place();
     let data = place.path().join("data");
     let mut command = seckill(&["voucher", "list", "--private-stores", "--data-dir"]);
-    let ran = Ran::from(
-        finished({
-            command.arg(&data).env("PGHOST", "db.example");
-            command
-        })
-        .await,
-    );
+    command.arg(&data).env("PGHOST", "db.example");
+    let ran = Ran::from(finished(command).await);
     assert_eq!(ran.status, 0, "{ran:?}");
     let words = format!("seckill: using private PostgreSQL and Redis in {}\n", data.display());
     assert_eq!(ran.stderr, words);
@@ -145,10 +140,8 @@ async fn a_server_with_a_new_secret_logs_nobody_out_while_the_former_one_is_name
     for (program, expected) in
         [(new().with("SECKILL_SECRET_PREVIOUS", &world.secret), 200), (new(), 401)]
     {
-        let serving = Serving::start(&program).await;
-        let url = format!("http://{}/api/me", serving.address);
-        let answer = reqwest::Client::new().get(url).bearer_auth(&token).send().await.unwrap();
-        assert_eq!(answer.status(), expected);
-        serving.stop().await;
+        let server = Node::serve(&program, &[]).await;
+        Client::at(server.address).call("GET", "/api/me", &token).await.is(expected);
+        server.stop().await;
     }
 }

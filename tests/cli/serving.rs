@@ -1,53 +1,19 @@
 //! The commands that serve: `seckill serve` and `seckill demo`.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use std::collections::HashSet;
-use std::net::SocketAddr;
 use std::process::Stdio;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use seckill::model::{Clock, SystemClock, UserId};
+use nix::sys::signal::Signal;
 use seckill::store::{Database, DatabaseDurability};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
+use crate::database::pooler::world_of_demos;
 use testkit::closed_port::ClosedPort;
 use testkit::processes::{Node, place, seckill};
 use testkit::program::Program;
 use testkit::raw_http::Raw;
-use testkit::shop::api_client::Api;
+use testkit::shop::api_client::{Api, Client};
 use testkit::shop::world::World;
-use testkit::wait::PATIENCE;
-
-/// A `seckill serve` on a free port.
-pub struct Serving {
-    pub address: SocketAddr,
-    server: Child,
-}
-
-impl Serving {
-    pub async fn start(program: &Program) -> Self {
-        let mut command = program.command(&["serve", "--listen", "127.0.0.1:0"]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut server = command.spawn().unwrap();
-        let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
-        let line = lines.next_line().await.unwrap().unwrap();
-        let address = line.strip_prefix("listening on http://").unwrap().parse().unwrap();
-        Self { address, server }
-    }
-
-    /// Tells it to stop, and returns what it logged.
-    pub async fn stop(self) -> String {
-        let pid = Pid::from_raw(i32::try_from(self.server.id().unwrap()).unwrap());
-        kill(pid, Signal::SIGTERM).unwrap();
-        let ended = tokio::time::timeout(PATIENCE, self.server.wait_with_output()).await;
-        let ended = ended.unwrap().unwrap();
-        assert!(ended.status.success(), "{ended:?}");
-        String::from_utf8(ended.stderr).unwrap()
-    }
-}
 
 #[tokio::test]
 async fn a_served_api_says_where_it_is_and_ends_when_told() {
@@ -84,21 +50,14 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
     let files = ["SECKILL_REDIS_CA", "SECKILL_REDIS_CERT", "SECKILL_REDIS_KEY"];
     let set: HashSet<_> = program.variables().chain(["SECKILL_DATA_DIR"]).chain(files).collect();
     assert_eq!(named.flatten().collect::<HashSet<_>>(), set, "{help}");
-    let mut command = program.command(&["serve"]);
-    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
-    let line = lines.next_line().await.unwrap().unwrap();
-    let address = line.strip_prefix("listening on http://").unwrap().parse().unwrap();
-    let api = Api::at(world, address);
+    let server = Node::start(program.command(&["serve"]).stderr(Stdio::null())).await;
+    let api = Api::at(world, server.address);
     api.get("/readyz").await.is(200);
     let board = api.get("/board").await.text;
     assert!(board.contains(r#"data-currency="JPY" data-decimals="0""#), "{board}");
-    let taken = program.run(&["serve", "--listen", &address.to_string()]).await;
+    let taken = program.run(&["serve", "--listen", &server.address.to_string()]).await;
     taken.refused(1, "cannot listen at");
-    kill(Pid::from_raw(i32::try_from(server.id().unwrap()).unwrap()), Signal::SIGTERM).unwrap();
-    let status = tokio::time::timeout(PATIENCE, server.wait()).await.unwrap().unwrap();
-    assert!(status.success(), "{status}");
-    assert_eq!(lines.next_line().await.unwrap(), None);
+    server.stop().await;
     assert!(!program.file("data").exists());
 }
 
@@ -110,11 +69,8 @@ async fn no_server_that_sells_answers_with_the_code_of_a_login() {
     let (place, data) = (place(), "--data-dir");
     let code_of = async |command: &mut Command| {
         let node = Node::start(command).await;
-        let url = format!("http://{}/api/login-codes", node.address);
-        let body = serde_json::json!({ "phone": "13800138000" });
-        let answer = reqwest::Client::new().post(url).json(&body).send().await.unwrap();
-        assert_eq!(answer.status(), 202);
-        (node, answer.json::<serde_json::Value>().await.unwrap()["code"].clone())
+        let answer = Client::at(node.address).ask_code("13800138000").await;
+        (node, answer.is(202).body["code"].clone())
     };
     let serve = || {
         let mut command = seckill(&["serve", "--listen", "127.0.0.1:0", "--private-stores", data]);
@@ -166,22 +122,10 @@ async fn a_database_that_can_lose_orders_is_refused_when_that_is_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demos_json_is_alone_on_standard_output() {
-    let world = World::new().await;
-    world.at_present().await;
-    // Ids of its own: the keys of locks in the shared Redis have no prefix here.
-    let first = 1 + i64::from(uuid::Uuid::new_v4().as_fields().0);
-    world.users_from(UserId::new(first).unwrap(), 1, SystemClock.now()).await;
-    let program = Program::on(&world);
-    let arguments =
-        ["--stock", "5", "--users", "12", "--attempts", "2", "--nodes", "2", "--json", "-"];
-    let said = program.says(&[&["demo"], &arguments[..]].concat()).await;
-    let verdict: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let world = world_of_demos(&[]).await;
+    let demo = "--stock 5 --users 12 --attempts 2 --nodes 2";
+    let verdict = Program::on(&world).demo(demo).await;
     assert_eq!((&verdict["orders"], &verdict["holds"]), (&5.into(), &true.into()), "{verdict}");
-    let fields = "stock users attempts nodes strategy orders remaining oversold duplicates undersold \
-        lost outcomes elapsed_ms orders_per_s latency_ms holds";
-    for field in fields.split_whitespace() {
-        assert!(verdict.get(field).is_some(), "{field} is missing in {verdict}");
-    }
 }
 
 /// Redis is away from the start, and 30 buyers ask: the log says so once.
@@ -194,18 +138,13 @@ async fn a_redis_that_is_away_is_one_warning() {
     let closed = ClosedPort::take();
     let redis = format!("redis://127.0.0.1:{}", closed.number);
     let program = Program::on(&world).with("REDIS_URL", &redis).with("SECKILL_SMS", "log");
-    let mut command = program.command(&["serve", "--listen", "127.0.0.1:0"]);
-    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
-    let line = lines.next_line().await.unwrap().unwrap();
-    let api = Api::at(world, line.strip_prefix("listening on http://").unwrap().parse().unwrap());
+    let server = Node::serve(&program, &[]).await;
+    let api = Api::at(world, server.address);
     let buying = (1..=30).map(|buyer| api.buy(buyer, voucher));
     for answer in futures_util::future::join_all(buying).await {
         answer.problem(503, "unavailable");
     }
-    kill(Pid::from_raw(i32::try_from(server.id().unwrap()).unwrap()), Signal::SIGTERM).unwrap();
-    let output = tokio::time::timeout(PATIENCE, server.wait_with_output()).await.unwrap().unwrap();
-    let log = String::from_utf8(output.stderr).unwrap();
+    let log = server.stop().await;
     let warnings: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
     let of_redis = warnings.iter().filter(|line| line.contains("Redis does not answer")).count();
     assert_eq!(of_redis, 1, "{log}");
@@ -224,12 +163,10 @@ async fn a_log_in_json_names_the_request_that_failed() {
         .with("SECKILL_SMS_SECRET", "a secret of the gateway")
         // Nobody listens there.
         .with("SECKILL_SMS_URL", "http://127.0.0.1:9/send");
-    let server = Serving::start(&program).await;
-    let asked = reqwest::Client::new()
-        .post(format!("http://{}/api/login-codes", server.address))
-        .header("x-request-id", "of-the-balancer")
-        .json(&serde_json::json!({ "phone": "13800138000" }));
-    assert_eq!(asked.send().await.unwrap().status(), 503);
+    let server = Node::serve(&program, &[]).await;
+    let api = Client::at(server.address);
+    let asked = api.request("POST", "/api/login-codes").header("x-request-id", "of-the-balancer");
+    api.send(asked.json(&serde_json::json!({ "phone": "13800138000" }))).await.is(503);
     let log = server.stop().await;
     let lines: Vec<serde_json::Value> =
         log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
@@ -254,12 +191,10 @@ async fn surroundings_that_it_cannot_follow_are_said_once_in_the_log() {
         .with("SECKILL_SMS_URL", "http://127.0.0.1:1/")
         .with("SECKILL_SMS_SECRET", "a secret of the gateway")
         .with("HTTPS_PROXY", "http://proxy.example:3128");
-    let server = Serving::start(&program).await;
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let url = format!("http://{}/api/events", server.address);
+    let server = Node::serve(&program, &[]).await;
+    let api = Client::at(server.address);
     for hops in ["192.0.2.1:80", "[2001:db8::1]:80", "unknown", "192.0.2.1, _hidden"] {
-        let answer = client.get(&url).header("x-forwarded-for", hops).send().await.unwrap();
-        assert_eq!(answer.status(), 200, "{hops}");
+        api.send(api.request("GET", "/api/events").header("x-forwarded-for", hops)).await.is(200);
     }
     let heads: [&[u8]; 5] = [
         b"PROXY TCP4 192.0.2.1 192.0.2.2 567 80\r\nGET /healthz HTTP/1.1\r\nhost: s\r\n\r\n",
@@ -269,16 +204,19 @@ async fn surroundings_that_it_cannot_follow_are_said_once_in_the_log() {
         b"GET /healthz HTTP/1.1\r\nhost: PROXY \r\n\r\n",
     ];
     for (head, status) in heads.into_iter().zip([400, 400, 200, 405, 200]) {
-        let mut raw = Raw::connect(server.address).await;
-        raw.send(head).await;
-        assert_eq!(raw.answer().await.unwrap().status, status, "{head:?}");
+        let answer = Raw::connect(server.address).await.ask(head).await;
+        assert_eq!(answer.status, status, "{head:?}");
     }
     let log = server.stop().await;
-    let said = |words: &str| log.lines().filter(|line| line.contains(words)).count();
-    assert_eq!(said("hop=\"unknown\""), 1, "{log}");
-    assert_eq!(said("X-Forwarded-For from a trusted proxy is no address"), 1, "{log}");
-    assert_eq!(said("begins with the PROXY protocol"), 1, "{log}");
-    assert_eq!(said("HTTPS_PROXY is set and not used"), 1, "{log}");
+    for words in [
+        "hop=\"unknown\"",
+        "X-Forwarded-For from a trusted proxy is no address",
+        "begins with the PROXY protocol",
+        "HTTPS_PROXY is set and not used",
+    ] {
+        let count = log.lines().filter(|line| line.contains(words)).count();
+        assert_eq!(count, 1, "{words}: {log}");
+    }
 }
 
 /// The check of the image asks where the server listens, whatever `SECKILL_LISTEN` says.
@@ -292,7 +230,7 @@ async fn the_health_check_of_the_image_follows_the_address() {
         let run = command.args(&check[1..]).env("SECKILL_LISTEN", listen).output();
         run.await.unwrap().status.success()
     };
-    let server = Serving::start(&Program::on(&World::new().await)).await;
+    let server = Node::serve(&Program::on(&World::new().await), &[]).await;
     let port = server.address.port();
     for listen in [format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}"), format!("[::]:{port}")] {
         assert!(is_healthy(&listen).await, "{listen}");

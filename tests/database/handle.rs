@@ -9,6 +9,7 @@ use seckill::store::statements::transaction_within;
 use seckill::store::{Database, DatabaseSession, StoreError};
 use sqlx::{Connection, Executor, PgConnection};
 
+use testkit::servers::ended;
 use testkit::shop::world::{World, user};
 use testkit::wait::{eventually, must};
 
@@ -28,11 +29,6 @@ async fn lazy_world() -> (Servers, World) {
     world.clock.set(SystemClock.now());
     world.users(10).await;
     (servers, world)
-}
-
-async fn end_all(servers: Servers, world: World) {
-    world.database.close().await;
-    tokio::task::spawn_blocking(|| servers.stop()).await.unwrap().unwrap();
 }
 
 /// How long the log is, and how much of it is on disk, in bytes.
@@ -62,7 +58,8 @@ async fn an_order_is_on_disk_when_its_buyer_is_told() {
         connection.close().await.unwrap();
         shop.shutdown().await;
     }
-    end_all(servers, world).await;
+    world.database.close().await;
+    ended(servers).await;
 }
 
 #[tokio::test]

@@ -1,8 +1,6 @@
 //! Migrations: they wait for nobody for long, servers of neighbouring releases share a schema, and a
 //! database that other migrations made is refused.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -75,22 +73,20 @@ async fn the_program_has_the_migrations_of_the_directory() {
 }
 
 #[tokio::test]
-async fn an_empty_database_is_migrated_once_and_sells() {
-    let world = empty_world().await;
-    world.database.migrate().await.unwrap();
-    let first = applied(&world).await;
-    world.database.migrate().await.unwrap();
-    assert_eq!(applied(&world).await, first);
-    sells(&world).await;
-}
-
-#[tokio::test]
-async fn two_servers_migrate_at_once_and_both_start() {
+async fn an_empty_database_is_migrated_once_by_two_servers_and_a_command_at_the_same_time() {
     let world = empty_world().await;
     let other = Database::new(&world.database_url).unwrap();
-    let (one, two) = tokio::join!(world.database.migrate(), other.migrate());
+    let program = Program::on(&world);
+    let command = program.says(&["migrate"]);
+    let (one, two, said) = tokio::join!(world.database.migrate(), other.migrate(), command);
     one.unwrap();
     two.unwrap();
+    let first = applied(&world).await;
+    for said in [said, program.says(&["migrate"]).await] {
+        assert_eq!(said, "the database is up to date\n");
+    }
+    world.database.migrate().await.unwrap();
+    assert_eq!(applied(&world).await, first);
     sells(&world).await;
 }
 

@@ -1,7 +1,5 @@
 //! What the role of a server has to be allowed, and what it may be set to.
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use serde_json::Value;
 use sqlx::AssertSqlSafe;
 use url::Url;
@@ -63,29 +61,25 @@ async fn a_role_that_makes_no_tables_serves_and_one_that_reads_audits() {
         "title": "one", "stock": 2, "price": 100,
         "begin_time": "2020-01-01T00:00:00Z", "end_time": "2100-01-01T00:00:00Z",
     });
-    let added = api.request("POST", "/api/vouchers").bearer_auth(&admin).json(&terms);
-    let voucher = api.send(added).await.is(201).text_of("id").to_owned();
+    let added = api.call_with("POST", "/api/vouchers", &admin, &terms).await;
+    let voucher = added.is(201).text_of("id").to_owned();
     let order = api.buy(2, &voucher).await.is(201).text_of("order_id").to_owned();
-    let (path, token) = (format!("/api/orders/{order}/payments"), api.world.token(2));
-    let begun = api.send(api.request("POST", &path).bearer_auth(&token)).await;
+    let begun = api.call_as(2, "POST", &format!("/api/orders/{order}/payments")).await;
     let path = format!("/api/sandbox/payments/{}", begun.is(201).text_of("payment_id"));
-    let pay = api.request("POST", &path).bearer_auth(&token);
-    api.send(pay.json(&serde_json::json!({"action": "pay"}))).await.is(204);
+    let pay = serde_json::json!({ "action": "pay" });
+    api.call_with("POST", &path, &api.world.token(2), &pay).await.is(204);
     let path = format!("/api/orders/{order}");
     assert_eq!(api.get_as(2, &path).await.is(200).text_of("status"), "paid");
     let cancelled = api.buy(3, &voucher).await.is(201).text_of("order_id").to_owned();
-    let path = format!("/api/orders/{cancelled}/cancellation");
-    api.send(api.request("POST", &path).bearer_auth(api.world.token(3))).await.is(200);
+    api.call_as(3, "POST", &format!("/api/orders/{cancelled}/cancellation")).await.is(200);
     let line = serde_json::json!({
         "title": "drawn", "stock": 1, "begin_time": "2020-01-01T00:00:00Z", "end_time": "2100-01-01T00:00:00Z",
         "draw_time": "2099-01-01T00:00:00Z",
     });
-    let added = api.request("POST", "/api/vouchers").bearer_auth(&admin).json(&line);
-    let drawn = api.send(added).await.is(201).text_of("id").to_owned();
-    for (method, status) in [("POST", 201), ("DELETE", 204)] {
-        let path = format!("/api/vouchers/{drawn}/entries");
-        api.send(api.request(method, &path).bearer_auth(api.world.token(3))).await.is(status);
-    }
+    let added = api.call_with("POST", "/api/vouchers", &admin, &line).await;
+    let path = format!("/api/vouchers/{}/entries", added.is(201).text_of("id"));
+    api.call_as(3, "POST", &path).await.is(201);
+    api.call_as(3, "DELETE", &path).await.is(204);
     drop(node);
 
     let reader = url_as(&roles.reader, &api.world);
@@ -93,7 +87,7 @@ async fn a_role_that_makes_no_tables_serves_and_one_that_reads_audits() {
     assert!(reader.says(&["audit"]).await.contains("holds"));
     assert!(reader.says(&["voucher", "list"]).await.contains("one"));
     assert!(reader.says(&["orders", "export", "--status", "paid"]).await.contains(&order));
-    // It may not write, and hears why.
+    // It may not write.
     let edited = reader.run(&["voucher", "pause", &voucher]).await;
     assert_eq!(edited.status, 1, "{edited:?}");
     let empty = format!("e_{}", uuid::Uuid::new_v4().simple());
@@ -111,10 +105,8 @@ async fn a_role_that_makes_no_tables_serves_and_one_that_reads_audits() {
 async fn the_isolation_that_a_database_asks_for_costs_no_buyer_a_503() {
     for isolation in ["serializable", "'repeatable read'"] {
         let world = world_of_demos(&[("default_transaction_isolation", isolation)]).await;
-        let demo = "demo --stock 1000 --users 3000 --attempts 3 --nodes 2 --json -";
-        let words: Vec<&str> = demo.split(' ').collect();
-        let said = Program::on(&world).says(&words).await;
-        let verdict: Value = serde_json::from_str(&said).unwrap();
+        let demo = "--stock 1000 --users 3000 --attempts 3 --nodes 2";
+        let verdict = Program::on(&world).demo(demo).await;
         assert_eq!(verdict["holds"], true, "{isolation}: {verdict}");
         assert_eq!(verdict["outcomes"]["unavailable"], Value::Null, "{isolation}: {verdict}");
     }

@@ -2,12 +2,9 @@
 
 pub mod pgbouncer;
 
-#[allow(unused_imports)]
-use crate::worlds::*;
 use futures_util::future::join_all;
 use seckill::model::{Clock, SystemClock, UserId};
 use seckill::store::Database;
-use serde_json::Value;
 use sqlx::{Connection, Executor, PgConnection};
 
 use crate::api::nodes::node;
@@ -58,11 +55,10 @@ const OTHER_SETTINGS: [(&str, &str); 3] = [
 async fn sells_through(pooler: &PgBouncer, world: &World) {
     let program = behind(pooler, world);
     for demo in [
-        "demo --stock 60 --users 200 --attempts 3 --nodes 2 --vouchers 3 --json -",
-        "demo --stock 20 --users 60 --attempts 2 --nodes 2 --pay 0.7 --json -",
+        "--stock 60 --users 200 --attempts 3 --nodes 2 --vouchers 3",
+        "--stock 20 --users 60 --attempts 2 --nodes 2 --pay 0.7",
     ] {
-        let words: Vec<&str> = demo.split(' ').collect();
-        let verdict: Value = serde_json::from_str(&program.says(&words).await).unwrap();
+        let verdict = program.demo(demo).await;
         assert_eq!(verdict["holds"], true, "{demo}: {verdict}");
     }
     for command in [&["migrate"][..], &["voucher", "list"], &["audit"]] {

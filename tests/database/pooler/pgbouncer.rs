@@ -1,11 +1,11 @@
 //! PgBouncer, as a distribution packages it, before the PostgreSQL of the tests.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::str::FromStr;
 
-use child_process::end_with_us;
+use child_process::{LoggedProcess, end_with_us};
 use nix::sys::signal::Signal;
 use private_stores::PostgresPrograms;
 use sqlx::postgres::PgConnectOptions;
@@ -14,17 +14,16 @@ use tempfile::TempDir;
 use url::Url;
 
 use testkit::needs::needs;
-use testkit::processes::{place, send};
+use testkit::processes::place;
 use testkit::shop::world::World;
 use testkit::wait::eventually;
 
 /// The name of its socket; no TCP port is opened.
 const PORT: &str = "6432";
 
-/// One process, on a UNIX socket in a directory of its own. Started from a test's own thread, with which
-/// it ends.
+/// One process, on a UNIX socket in a directory of its own.
 pub struct PgBouncer {
-    child: Child,
+    process: LoggedProcess,
     directory: TempDir,
     sessions: u32,
 }
@@ -44,11 +43,10 @@ impl PgBouncer {
         );
         let file = directory.path().join("pgbouncer.ini");
         fs::write(&file, configuration).unwrap();
-        let log = File::create(directory.path().join("log")).unwrap();
         let mut command = programs.command(program().unwrap().to_str().unwrap());
-        command.arg(file).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        end_with_us(&mut command, Signal::SIGKILL);
-        let pooler = Self { child: command.spawn().unwrap(), directory, sessions };
+        end_with_us(command.arg(file), Signal::SIGKILL);
+        let process = LoggedProcess::start(&mut command, &directory.path().join("log")).unwrap();
+        let pooler = Self { process, directory, sessions };
         eventually("the pooler answers", async || {
             let options = pooler.options(world);
             PgConnection::connect_with(&options).await.is_ok()
@@ -76,8 +74,7 @@ impl PgBouncer {
 
 impl Drop for PgBouncer {
     fn drop(&mut self) {
-        send(self.child.id(), Signal::SIGKILL);
-        let _ = self.child.wait();
+        self.process.kill();
     }
 }
 
