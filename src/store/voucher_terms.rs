@@ -209,7 +209,7 @@ mod tests {
             '\u{202e}', '\u{2060}', '\u{206f}', '\u{feff}',
         ] {
             let answer = title(&format!("a{unseen}b"));
-            let is_told = |why: &String| why.contains("zero-width or direction-changing");
+            let is_told = |why: &&str| why.contains("zero-width or direction-changing");
             assert!(answer.as_ref().is_err_and(is_told), "{unseen:?}: {answer:?}");
         }
         for seen in

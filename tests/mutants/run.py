@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -112,12 +113,15 @@ def is_caught(command, environment):
             return found and (found[1] or found[2])
 
         who = None
-        while process.poll() is None and not who:
-            who = "no end" if time.monotonic() - begun > LIMIT_S else failed()
-            time.sleep(0.1)
-        if process.poll() is None:
-            os.killpg(process.pid, 15)
-        process.wait()
+        try:
+            while process.poll() is None and not who:
+                who = "no end" if time.monotonic() - begun > LIMIT_S else failed()
+                time.sleep(0.1)
+        finally:
+            # Also when this program is told to end: a mutant may have no end.
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
         who = who or failed() or (process.returncode and f"status {process.returncode}")
     return who, time.monotonic() - begun
 
@@ -230,6 +234,7 @@ def main():
     parser.add_argument("--program", help="a copy of the test program; by default it is built")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     arguments = parser.parse_intermixed_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     {"sql": run_sql, "rust": run_rust}[arguments.what](arguments)
 
 
