@@ -2,6 +2,7 @@
 """Mutates the program one condition at a time, and says which mutants no test fails for.
 
     tests/mutants/run.py sql [TESTS...]     the functions of migrations/0002_functions.sql, in place, without a compiler
+    tests/mutants/run.py named [TESTS...]   the same with the faults of named.toml
     tests/mutants/run.py rust [TESTS...]    the mutations of rust.toml, all compiled into one copy of the sources
 
 TESTS are filters of the server's test program, run one after the other until one of them fails; a mutant for which none fails
@@ -88,6 +89,16 @@ def sql_mutants():
                 yield f"{name}:{number + at + 1}: {line.strip()} -> {mutated.strip() or 'nothing'}", whole
 
 
+def named_mutants():
+    texts = {name: text for name, _, text in functions(FUNCTIONS.read_text())}
+    for name, of in tomllib.loads((HERE / "named.toml").read_text()).items():
+        text = texts[of["function"]]
+        if text.count(of["old"]) != 1:
+            sys.exit(f"{name}: what it replaces stands in {of['function']} {text.count(of['old'])} times")
+        whole = text.replace(of["old"], of["new"]).replace("create function", "create or replace function", 1)
+        yield f"{of['function']}: {name}", whole
+
+
 def program(root):
     built = subprocess.run(
         ["cargo", "test", "--locked", "-p", "seckill", "--test", "integration", "--no-run", "--message-format=json"],
@@ -161,7 +172,8 @@ def only_steps_of(name):
 
 
 def run_sql(arguments):
-    mutants = [it for it in sql_mutants() if re.search(arguments.only, it[0])]
+    mutants = {"sql": sql_mutants, "named": named_mutants}[arguments.what]()
+    mutants = [it for it in mutants if re.search(arguments.only, it[0])]
     if arguments.list:
         print("\n".join(name for name, _ in mutants))
         return
@@ -228,14 +240,14 @@ def run_rust(arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["sql", "rust"])
+    parser.add_argument("what", choices=["sql", "named", "rust"])
     parser.add_argument("tests", nargs="*", default=USUAL)
     parser.add_argument("--only", default="", help="only mutants whose line has this pattern")
     parser.add_argument("--program", help="a copy of the test program; by default it is built")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     arguments = parser.parse_intermixed_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    {"sql": run_sql, "rust": run_rust}[arguments.what](arguments)
+    {"sql": run_sql, "named": run_sql, "rust": run_rust}[arguments.what](arguments)
 
 
 main()
