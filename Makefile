@@ -123,9 +123,10 @@ chaos: setup ## rounds of a sale in which servers die, pause, are cut off; ROUND
 	@scripts/setup.sh faketime || echo 'chaos: going on without libfaketime: no clock will jump' >&2
 	ROUNDS=$(ROUNDS) SEED=$(SEED) $(CARGO) test --locked -p seckill --test integration chaos:: -- --ignored --nocapture $(ARGS)
 
-# ARGS='sql --only ^cancel_order', ARGS=rust; ARGS='sql --list' runs nothing.
+# ARGS='sql --only ^cancel_order', ARGS=named, ARGS=rust; ARGS='sql --list' runs nothing.
 .PHONY: mutants
 mutants: setup-test ## changes one condition of orders and purchases at a time, lists what no test detects; hours
+	@scripts/setup.sh mutants
 	tests/mutants/run.py $(or $(ARGS),sql)
 
 .PHONY: test-scale
@@ -217,7 +218,7 @@ all-programs: setup
 
 .PHONY: setup-test
 setup-test:
-	@CARGO_TARGET_DIR="$(TARGET_DIR)" scripts/setup.sh runtime browser lab ceiling pooler
+	@CARGO_TARGET_DIR="$(TARGET_DIR)" scripts/setup.sh runtime node browser lab ceiling pooler
 
 .PHONY: setup-lab
 setup-lab:
@@ -280,6 +281,11 @@ BIOME := $(TARGET_DIR)/js/node_modules/.bin/biome
 .PHONY: js
 js: setup-js
 	$(BIOME) check --error-on-warnings
+
+.PHONY: js-test
+js-test: ## the logic of the pages' scripts, by Node.js alone; a second
+	@scripts/setup.sh node
+	node --test web/tests/*.test.js crates/play/web/tests/*.test.js
 
 .PHONY: setup-js
 setup-js:

@@ -6,6 +6,7 @@
 #   scripts/setup.sh runtime    build + stores
 #   scripts/setup.sh lint       build + rustfmt, clippy and luacheck
 #   scripts/setup.sh js         Biome, which lints and formats JavaScript, from npm
+#   scripts/setup.sh node       Node.js, for the tests of the pages' scripts
 #   scripts/setup.sh browser    Chromium and its driver, for the tests that look at pages
 #   scripts/setup.sh lab        ZooKeeper's classes and a Java runtime, for one rung of the lab, and MariaDB
 #   scripts/setup.sh ceiling    runtime + pgbench, redis-benchmark and wrk
@@ -17,6 +18,7 @@
 #   scripts/setup.sh redisson   build + Redis, a JDK and Maven
 #   scripts/setup.sh course-java  a JDK and Maven
 #   scripts/setup.sh pooler     PgBouncer
+#   scripts/setup.sh mutants    Python
 #   scripts/setup.sh faketime   libfaketime, by which the clock of one process jumps
 #   scripts/setup.sh book       build + mdBook, built by cargo, and Mermaid from npm
 #   scripts/setup.sh scale      runtime + Citus, from the package file that CITUS_PACKAGE names
@@ -89,6 +91,7 @@ look_for() {
         need biome have_biome
         have_biome || need npm have npm
         ;;
+    node) need nodejs have node ;;
     browser)
         need chromium have_chromium
         need chromedriver have chromedriver
@@ -143,6 +146,9 @@ look_for() {
         need python3 have python3
         need curl have curl
         ;;
+    mutants)
+        need python3 have python3
+        ;;
     redisson)
         look_for build
         need redis have redis-server
@@ -169,7 +175,7 @@ look_for() {
         need citus have_citus
         ;;
     *)
-        die "unknown part '$1': give one or more of build, stores, runtime, lint, js, browser, lab, ceiling, bench, loadtest, fuzz-api, deploy-check, containers, redisson, course-java, pooler, faketime, book, scale."
+        die "unknown part '$1': give one or more of build, stores, runtime, lint, js, node, browser, lab, ceiling, bench, loadtest, fuzz-api, deploy-check, containers, redisson, course-java, pooler, mutants, faketime, book, scale."
         ;;
     esac
 }
@@ -546,7 +552,7 @@ install_packages() {
 
 # --- Main ------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|stores|runtime|lint|js|browser|lab|ceiling|bench|loadtest|fuzz-api|deploy-check|containers|redisson|course-java|pooler|faketime|book|scale ...'
+[ $# -gt 0 ] || die 'usage: scripts/setup.sh build|stores|runtime|lint|js|node|browser|lab|ceiling|bench|loadtest|fuzz-api|deploy-check|containers|redisson|course-java|pooler|faketime|book|scale ...'
 if [ "$1" = citus-package ]; then
     citus_package
     exit

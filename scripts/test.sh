@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds all tests and runs the test programs.
+# Builds all tests and runs the test programs, and the tests of the pages' scripts.
 #
 #   scripts/test.sh [ARGUMENTS OF cargo test] [-- ARGUMENTS OF THE TEST PROGRAMS]
 #
@@ -15,8 +15,11 @@ case ${1:--} in
 -*) ;;
 *) echo "test.sh: the name of a test stands behind --: make test ARGS='-- $1'" >&2 && exit 2 ;;
 esac
-of_cargo=()
+of_cargo=() packages=--workspace
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    case $1 in
+    -p* | --package*) packages= ;;
+    esac
     of_cargo+=("$1")
     shift
 done
@@ -24,14 +27,15 @@ done
 
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-trap 'trap - TERM; kill 0; exit 130' INT TERM
+trap 'trap "" TERM; kill 0; exit 130' INT
+trap 'trap "" TERM; kill 0; exit 143' TERM
 
 # --- Building --------------------------------------------------------------------------------
 
 [ -d "${CARGO_TARGET_DIR:-target}/debug/deps" ] ||
     echo 'Compiling all tests, once (3 to 8 minutes on two cores); then they run (10 to 25 minutes).'
 # With the tests come the programs that they start.
-"${cargo[@]}" test --locked --workspace --no-run --message-format=json-render-diagnostics \
+"${cargo[@]}" test --locked $packages --no-run --message-format=json-render-diagnostics \
     ${of_cargo[@]+"${of_cargo[@]}"} >"$logs/build.json"
 
 value() { sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p" <<<"$artifact"; }
@@ -58,9 +62,11 @@ run() { # run NAME COMMAND...
         verdict=FAILED
         cat "$log"
     fi
-    counts=$(sed -n 's/^test result: [^.]*\. \(.* ignored\).*/\1/p' "$log" | awk '
-        { passed += $1; failed += $3; ignored += $5 }
-        END { printf "%d passed, %d failed, %d ignored", passed, failed, ignored }')
+    counts=$(awk '
+        /^test result: / { sub(/^[^.]*\. /, ""); passed += $1; failed += $3; ignored += $5 }
+        /^# pass [0-9]+$/ { passed += $3 } # of Node.js
+        /^# fail [0-9]+$/ { failed += $3 }
+        END { printf "%d passed, %d failed, %d ignored", passed, failed, ignored }' "$log")
     printf '%-6s %s: %s, %d s\n' "$verdict" "$name" "$counts" "$((SECONDS - begun))"
 }
 
@@ -69,6 +75,15 @@ bounded=(timeout --foreground --kill-after=10 "$LIMIT")
 
 run_program() { # run_program DIRECTORY PROGRAM ARGUMENTS...
     CARGO_MANIFEST_DIR=$1 "${bounded[@]}" env -C "$@"
+}
+
+run_scripts() {
+    if ! node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' 2>/dev/null; then
+        echo "left out: the tests of the pages' scripts, which need Node.js 18"
+        [ -z "${CI:-}" ] || grep -qi ',node,' <<<",${LEFT_OUT_MAY:-},"
+        return
+    fi
+    "${bounded[@]}" node --test --test-reporter=tap web/tests/*.test.js crates/play/web/tests/*.test.js
 }
 
 # Two at a time are no sooner done on two cores than one after the other, and each makes the other's tests late.
@@ -80,7 +95,8 @@ while IFS=$'\t' read -r _ name directory program; do
 done <"$logs/programs"
 # The examples in the documentation have no program that could be built before.
 if [ -n "$is_all" ]; then
-    printf '0\tdocumentation\n' >>"$logs/programs"
+    printf '0\tscripts\n0\tdocumentation\n' >>"$logs/programs"
+    run scripts run_scripts
     run documentation "${bounded[@]}" "${cargo[@]}" test --locked --workspace --doc --no-fail-fast -- "$@"
 fi
 
@@ -93,7 +109,8 @@ while IFS=$'\t' read -r _ name _; do
     failed=1
     printf '\n%s failed:\n' "$name"
     # libtest names them once more, right below a line that is only `failures:`.
-    awk '/^failures:$/ { is_list = 1; next } is_list && /^    / { print; next } { is_list = 0 }' "$logs/$name.log" |
+    awk '/^not ok [0-9]+ - / { sub(/^not ok [0-9]+ -/, "   "); print }
+        /^failures:$/ { is_list = 1; next } is_list && /^    / { print; next } { is_list = 0 }' "$logs/$name.log" |
         grep . || echo '    it did not end by itself'
 done <"$logs/programs"
 [ "$failed" = 0 ] || exit 1

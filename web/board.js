@@ -1,11 +1,14 @@
 // The board: reads the figures once a second, and shows them.
 
+import { api, within } from "./api.js";
+import { Audits } from "./board_audits.js";
 import * as figures from "./board_figures.js";
 import * as login from "./board_login.js";
 import * as plots from "./board_plots.js";
 import * as verdict from "./board_verdict.js";
 import * as metrics from "./metrics.js";
-import { api, byId, element, fill, isolated, language, tabStorage, texts, within } from "./page.js";
+import { byId, element, language, tabStorage, texts } from "./page.js";
+import { fill, isolated } from "./words.js";
 
 const EVERY_MS = 1000;
 
@@ -20,19 +23,8 @@ const CHOSEN = "board-voucher";
 // The sale that is watched: the one that the address names, else the one before a reload.
 let chosen = idOf(new URLSearchParams(location.search).get("voucher")) ?? idOf(tabStorage.get(CHOSEN));
 let turn = 0;
-// Sales that were seen before they were sold out or over, and not audited since: they are audited by themselves, and so
-// is one that is sold out or over and was never audited here.
-const unaudited = new Set();
-// What was left of the sales that were sold out or over at the last reading.
-const soldOut = new Map();
-// The last audit of each sale, and when it was; of so many sales.
-const audits = new Map();
-const MAX_AUDITS = 32;
-// A server that refuses an audit is not asked again at once, and less and less often.
-const AUDIT_AGAIN_AFTER_MS = 5000;
-const AUDIT_AT_LEAST_EVERY_MS = 300_000;
-let auditPause = AUDIT_AGAIN_AFTER_MS;
-let auditFrom = 0;
+// Of each sale: its body, and when it was.
+const audits = new Audits();
 // What another module of this page does once a second.
 const everySecond = [];
 // What another module does with the sale that is watched.
@@ -101,20 +93,9 @@ export function showSale(voucher) {
   if (state.textContent !== text) state.textContent = text;
   state.dataset.status = status;
   figure("left", fill(texts.left_of, { left: whole.format(stock), all: whole.format(initial) }));
-  const isOver = status === "sold_out" || status === "ended";
-  // The verdict was that of the sale before its stock came back.
-  if (soldOut.has(voucher.id) && (!isOver || soldOut.get(voucher.id) !== stock)) {
-    soldOut.delete(voucher.id);
-    audits.delete(voucher.id);
-    showAudit(null);
-  }
-  if (!isOver) {
-    unaudited.add(voucher.id);
-  } else {
-    soldOut.set(voucher.id, stock);
-    const isNew = unaudited.has(voucher.id) || !audits.has(voucher.id);
-    if (isNew && performance.now() >= auditFrom) audit();
-  }
+  const { isStale, isDue } = audits.see(voucher, performance.now());
+  if (isStale) showAudit(null);
+  if (isDue) audit();
 }
 
 // The list of sales, and the one that is watched: the newest, where nobody chose.
@@ -152,9 +133,8 @@ function choose(id) {
   const url = new URL(location.href);
   url.searchParams.set("voucher", id);
   history.replaceState(null, "", url);
-  showAudit(audits.get(id) ?? null);
-  // Meanwhile its stock may have come back and been sold again.
-  if (audits.has(id)) unaudited.add(id);
+  showAudit(audits.of(id));
+  audits.comeBack(id);
   figure("left", "–");
   byId("sale-state").textContent = "";
 }
@@ -257,14 +237,6 @@ function showAudit(made) {
   byId("audit-state").textContent = fill(texts.audit_figures, { ...counts, time: time.format(made.at) });
 }
 
-function keepAudit(id, made) {
-  unaudited.delete(id);
-  // The last in the map was made last.
-  audits.delete(id);
-  audits.set(id, made);
-  for (const old of [...audits.keys()].slice(0, -MAX_AUDITS)) audits.delete(old);
-}
-
 async function audit() {
   const [button, state, of] = [byId("audit"), byId("audit-state"), chosen];
   if (!of || button.disabled) return;
@@ -274,11 +246,9 @@ async function audit() {
   byId("audit-verdict").replaceChildren();
   const answer = await api("POST", `/api/vouchers/${of}/audit`, { token: login.token(), timeout: 60_000 });
   button.disabled = false;
-  auditFrom = performance.now() + auditPause;
-  auditPause = answer.ok ? AUDIT_AGAIN_AFTER_MS : Math.min(2 * auditPause, AUDIT_AT_LEAST_EVERY_MS);
-  if (answer.ok) keepAudit(of, { body: answer.body, at: new Date() });
+  audits.keep(of, answer.ok ? { body: answer.body, at: new Date() } : null, performance.now());
   if (of !== chosen) return;
-  showAudit(answer.ok ? audits.get(of) : null);
+  showAudit(answer.ok ? audits.of(of) : null);
   if (!answer.ok) state.textContent = login.refusal(answer);
 }
 

@@ -1,9 +1,10 @@
 // Making a sale: once, however often the button is pressed, and whatever becomes of the answer.
 
+import { api } from "./api.js";
 import * as board from "./board.js";
 import * as form from "./board_form.js";
 import * as login from "./board_login.js";
-import { api, byId, texts } from "./page.js";
+import { byId, texts } from "./page.js";
 
 // The list of sales is a second old at most.
 const LIST_IS_NEW_AFTER_MS = 1_100;

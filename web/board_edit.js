@@ -3,7 +3,8 @@
 import * as board from "./board.js";
 import * as form from "./board_form.js";
 import * as login from "./board_login.js";
-import { byId, fill, texts } from "./page.js";
+import { byId, texts } from "./page.js";
+import { fill } from "./words.js";
 
 const details = byId("edit-sale");
 const pause = byId("pause");

@@ -3,7 +3,8 @@
 
 import * as plots from "./board_plots.js";
 import * as metrics from "./metrics.js";
-import { byId, element, fill, language, lastOf, tabStorage, texts } from "./page.js";
+import { byId, element, language, tabStorage, texts } from "./page.js";
+import { fill, lastOf } from "./words.js";
 
 // Latency and batches are of so many readings.
 const WINDOW = 10;

@@ -1,7 +1,9 @@
 // Forms of the board: what is wrong stands beside its field.
 
+import { amountOf, secondsOf, textOf, wholeNumber } from "./board_fields.js";
 import { currency, digits } from "./format.js";
-import { byId, fill, texts } from "./page.js";
+import { byId, texts } from "./page.js";
+import { fill } from "./words.js";
 
 const LAST_TIME = Date.UTC(9999, 11, 31);
 
@@ -18,12 +20,7 @@ export function show(fields, wrong) {
   return wrong.length === 0;
 }
 
-// The whole number in a field; null when it holds none from `least` to `most`.
-function wholeNumber(id, least, most) {
-  const text = byId(id).value.trim();
-  const value = /^[0-9]{1,10}$/.test(text) ? Number(text) : NaN;
-  return value >= least && value <= most ? value : null;
-}
+const inField = (id) => byId(id).value;
 
 // The instant in a field: undefined when it is empty, null when it is none.
 function instant(id) {
@@ -34,54 +31,31 @@ function instant(id) {
   return time >= 0 && time <= LAST_TIME ? time : null;
 }
 
-// The text in a field, without the space around it; null when it is shorter or longer.
-function textIn(id, least, most) {
-  const text = byId(id).value.trim();
-  const length = [...text].length;
-  return length >= least && length <= most ? text : null;
-}
-
 for (const id of ["price", "value", "edit-price", "edit-value"]) {
   document.querySelector(`label[for="${id}"]`).append(` (${currency})`);
 }
 
-const AMOUNT = new RegExp(digits ? `^[0-9]{1,10}([.][0-9]{1,${digits}})?$` : "^[0-9]{1,13}$");
-
-// The amount of money in a field, in the smallest unit; undefined when it is empty, null when it is none.
-function amount(id) {
-  const text = byId(id).value.trim();
-  if (text === "") return undefined;
-  return AMOUNT.test(text) ? Math.round(Number(text) * 10 ** digits) : null;
-}
-
-// The minutes in a field, in seconds; undefined when it is empty, null when it is no time to pay.
-function seconds(id) {
-  const text = byId(id).value.trim();
-  if (text === "") return undefined;
-  const value = /^[0-9]{1,5}([.][0-9]+)?$/.test(text) ? Math.round(Number(text) * 60) : 0;
-  return value >= 1 && value <= 2_592_000 ? value : null;
-}
-
+const amount = (id) => amountOf(inField(id), digits);
 const amountWrong = fill(texts.amount_wrong, { example: (79.9).toFixed(digits) });
 
 // The fields of a sale: [id, name in the API, what to say when it is wrong, how it is read].
 const FIELDS = [
-  ["title", "title", texts.title_wrong, (id) => textIn(id, 1, 200)],
-  ["subtitle", "subtitle", texts.subtitle_wrong, (id) => textIn(id, 0, 200)],
+  ["title", "title", texts.title_wrong, (id) => textOf(inField(id), 1, 200)],
+  ["subtitle", "subtitle", texts.subtitle_wrong, (id) => textOf(inField(id), 0, 200)],
   ["price", "price", amountWrong, amount],
   ["value", "value", amountWrong, amount],
-  ["pay-within", "pay_within_s", texts.pay_within_wrong, seconds],
-  ["stock", "stock", texts.stock_wrong, (id) => wholeNumber(id, 0, 2_147_483_647)],
+  ["pay-within", "pay_within_s", texts.pay_within_wrong, (id) => secondsOf(inField(id))],
+  ["stock", "stock", texts.stock_wrong, (id) => wholeNumber(inField(id), 0, 2_147_483_647)],
   ["begin", "begin_time", texts.time_wrong, instant],
   ["end", "end_time", texts.time_wrong, instant],
-  ["terms", "terms", texts.terms_wrong, (id) => textIn(id, 0, 2_000)],
+  ["terms", "terms", texts.terms_wrong, (id) => textOf(inField(id), 0, 2_000)],
 ];
 // Those that only a new one has: a draw and a line do not change.
 const NEW_FIELDS = [
   ...FIELDS,
   ["line-wanted", "line", "", (id) => byId(id).checked || undefined],
   ["draw", "draw_time", texts.time_wrong, instant],
-  ["beacon", "draw_beacon", texts.beacon_wrong, (id) => (byId(id).value.trim() ? textIn(id, 1, 200) : undefined)],
+  ["beacon", "draw_beacon", texts.beacon_wrong, (id) => (inField(id).trim() ? textOf(inField(id), 1, 200) : undefined)],
 ];
 
 // The sale in the form whose ids begin so; null when it says what is wrong. `isNew`: what is empty has a

@@ -3,7 +3,8 @@
 import * as board from "./board.js";
 import * as form from "./board_form.js";
 import * as login from "./board_login.js";
-import { byId, fill, isolated, language, texts } from "./page.js";
+import { byId, language, texts } from "./page.js";
+import { fill, isolated } from "./words.js";
 
 const EVERY_TURNS = 5;
 const time = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });

@@ -1,7 +1,9 @@
 // The session of an administrator.
 
+import { api } from "./api.js";
 import * as form from "./board_form.js";
-import { api, byId, element, fill, storage, tabStorage, texts } from "./page.js";
+import { byId, element, storage, tabStorage, texts } from "./page.js";
+import { fill } from "./words.js";
 
 // Apart from the shop's: who logs in or out here leaves the buyer there alone.
 const KEPT_AS = "board-session";

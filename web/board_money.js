@@ -2,7 +2,8 @@
 
 import * as board from "./board.js";
 import { money } from "./format.js";
-import { byId, element, fill, language, texts } from "./page.js";
+import { byId, element, language, texts } from "./page.js";
+import { fill } from "./words.js";
 
 const EVERY_TURNS = 5;
 const time = new Intl.DateTimeFormat(language, { dateStyle: "short", timeStyle: "medium" });

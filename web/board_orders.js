@@ -1,9 +1,12 @@
 // The orders of the sale that is watched: by state, page by page, as CSV; and what is done with one.
 
+import { within } from "./api.js";
 import * as board from "./board.js";
 import * as login from "./board_login.js";
-import { money, stateOf } from "./format.js";
-import { byId, element, fill, language, lastOf, texts, within } from "./page.js";
+import { money } from "./format.js";
+import { byId, element, language, texts } from "./page.js";
+import { stateOf } from "./states.js";
+import { fill, lastOf } from "./words.js";
 
 const EVERY_TURNS = 5;
 const CSV_WITHIN_MS = 120_000;

@@ -1,20 +1,10 @@
 // The plots of the sale that is watched: of the time in which it sells. Their points outlive a reload of the
 // page, not the window.
 
-import { byId, language, lastOf, tabStorage, texts } from "./page.js";
+import { column, isPoint, shownSpan, withoutStock, withPoint } from "./board_points.js";
+import { byId, language, tabStorage, texts } from "./page.js";
 
-// So long the last points are kept, and for longer those of the time that is shown, up to so many.
-const SECONDS = 300;
-const MAX_POINTS = 1_200;
-// Purchases with so much silence between them are of one time.
-const GAP_S = 30;
-// The least that is shown, and what is shown while nothing has been sold yet.
-const LEAST_S = 8;
-const IDLE_S = 60;
 const KEPT_AS = "board-points";
-// The columns of a point, in their order.
-const COLUMNS = ["time", "orders", "refusals", "p50", "p99", "inFlight", "queue", "stock"];
-
 const clock = new Intl.DateTimeFormat(language, {
   hour: "2-digit",
   minute: "2-digit",
@@ -29,67 +19,29 @@ let shown = [0, 0];
 
 function kept() {
   try {
-    const read = JSON.parse(tabStorage.get(KEPT_AS)) ?? [];
-    return read.filter((point) => Array.isArray(point) && point.length === COLUMNS.length);
+    return (JSON.parse(tabStorage.get(KEPT_AS)) ?? []).filter(isPoint);
   } catch {
     return [];
   }
 }
 
-function column(name) {
-  const at = COLUMNS.indexOf(name);
-  return points.map((point) => point[at]);
-}
-
 // Adds a point: a figure a column, null where there is none.
 export function add(figures) {
-  const now = Date.now() / 1000;
-  const last = lastOf(points);
-  // Where nobody looked for a while, no line is drawn. (A server that is busy answers late.)
-  if (last && now - last[0] > 15) points.push([last[0] + 1, ...COLUMNS.slice(1).map(() => null)]);
-  points.push(COLUMNS.map((name) => (name === "time" ? now : (figures[name] ?? null))));
-  const [from, to] = activeSpan() ?? [now, now];
-  points = points.filter(([time]) => now - time <= SECONDS || (time >= from && time <= to)).slice(-MAX_POINTS);
+  points = withPoint(points, figures, Date.now() / 1000);
   tabStorage.set(KEPT_AS, JSON.stringify(points));
   draw();
 }
 
 // Another sale has another stock.
 export function forgetStock() {
-  const stock = COLUMNS.indexOf("stock");
-  for (const point of points) point[stock] = null;
+  points = withoutStock(points);
   tabStorage.set(KEPT_AS, JSON.stringify(points));
   draw();
 }
 
-// The time from the first to the last purchase of the last rush, in seconds: [from, to]; null: there was none.
-function activeSpan() {
-  const [orders, refusals, stock] = ["orders", "refusals", "stock"].map((name) => COLUMNS.indexOf(name));
-  let span = null;
-  points.forEach((point, at) => {
-    const before = points[at - 1]?.[stock] ?? null;
-    const isSold = before !== null && point[stock] !== null && before !== point[stock];
-    if (!(point[orders] > 0 || point[refusals] > 0 || isSold)) return;
-    const isSame = span !== null && point[0] - span[1] <= GAP_S;
-    // A point tells of the second before it.
-    span = [isSame ? span[0] : point[0] - 1, point[0]];
-  });
-  return span;
-}
-
-// What is to be seen now, in seconds since 1970.
-function shownSpan() {
-  const now = Date.now() / 1000;
-  const span = activeSpan();
-  if (!span) return [now - IDLE_S, now];
-  const margin = Math.max(1, (span[1] - span[0]) * 0.05);
-  const from = span[0] - margin;
-  return [from, Math.max(Math.min(span[1] + margin, now), from + LEAST_S)];
-}
-
 function draw() {
-  shown = shownSpan();
-  for (const { plot, names } of plots) plot.setData([column("time"), ...names.map(column)]);
+  shown = shownSpan(points, Date.now() / 1000);
+  for (const { plot, names } of plots) plot.setData(["time", ...names].map((name) => column(points, name)));
 }
 
 function colour(name) {

@@ -1,12 +1,15 @@
 // A voucher: counts down, sells, and says what became of the user's order.
 
+import { retryAfter } from "./api.js";
 import { Entry } from "./entry.js";
-import { clock, money, setText, shortClock, stateOf } from "./format.js";
+import { clock, money, setText, shortClock } from "./format.js";
 import { serverNow } from "./live.js";
-import { ask, doubt, isLive, learn, orderOf } from "./my_orders.js";
+import { ask, doubt, learn, orderOf } from "./my_orders.js";
 import { OrderActions } from "./order_actions.js";
-import { element, fill, language, retryAfter, sentences, texts } from "./page.js";
+import { element, language, texts } from "./page.js";
 import { apiAsUser, logIn, session } from "./session.js";
+import { isLive, saleStatus, stateOf } from "./states.js";
+import { fill, sentences } from "./words.js";
 
 const MAX_TRIES = 4;
 const dates = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
@@ -97,17 +100,7 @@ export class Card {
 
   // Where the sale stands by the server's clock, now.
   status() {
-    const now = serverNow();
-    const { status, stock, line, draw_time: isDrawn } = this.voucher;
-    if (now === null) return status;
-    if (now < this.begin) return "upcoming";
-    if (now >= this.end) return "ended";
-    if (status === "paused") return "paused";
-    if (status === "draw_open" || (status === "upcoming" && isDrawn)) {
-      return now < this.drawAt ? "draw_open" : "draw_closed";
-    }
-    if (status !== "line_open" && stock > 0) return "on_sale";
-    return line ? "line_open" : "sold_out";
+    return saleStatus(this.voucher, serverNow());
   }
 
   isOwned() {

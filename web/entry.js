@@ -1,12 +1,15 @@
 // A buyer's entry for a voucher that is drawn, or that has a line: what there is to say of it, leaving, and how it was
 // drawn. Each card has one; the card's button enters.
 
-import { setText, stateOf } from "./format.js";
+import { api } from "./api.js";
+import { setText } from "./format.js";
 import { about, serverNow } from "./live.js";
-import { ask, isLive, orderOf } from "./my_orders.js";
+import { ask, orderOf } from "./my_orders.js";
 import { isSure } from "./order_actions.js";
-import { api, element, fill, isolated, language, sentences, texts } from "./page.js";
+import { element, language, texts } from "./page.js";
 import { apiAsUser, logIn, session } from "./session.js";
+import { entryState } from "./states.js";
+import { fill, isolated, sentences } from "./words.js";
 
 // The first in line ask as often as for an order; whoever stands further behind asks less often, for thousands may wait,
 // but soon enough to pay for what is offered all the same.
@@ -35,16 +38,8 @@ export class Entry {
     return `/api/vouchers/${this.card.voucher.id}/entries`;
   }
 
-  // Where the entry stands; null: there is none that counts. The order of an offer says it at once.
   state() {
-    const { entry } = this;
-    const { order } = this.card;
-    if (!entry || entry.status === "left") return null;
-    if (order?.order_id === entry.order_id) {
-      if (isLive(order)) return order.status === "unpaid" ? "offered" : "bought";
-      return stateOf(order) === "expired" ? "missed" : "given_back";
-    }
-    return order && isLive(order) ? null : entry.status;
+    return entryState(this.entry, this.card.order);
   }
 
   // Whether it waits for the draw, or in line.

@@ -1,7 +1,7 @@
 // The vouchers as they change: by server-sent events; where there is no room for a stream, by asking
 // every five seconds. And the time by the server's clock, whatever the clock of this machine shows.
 
-import { api } from "./page.js";
+import { api } from "./api.js";
 
 const POLL_EVERY_MS = 5_000;
 const STREAM_AGAIN_AFTER_MS = 30_000;

@@ -2,8 +2,8 @@
 // be paid, to expire, to be refunded) is asked about every few seconds, and all of them when somebody comes
 // back to the page: what happens elsewhere shows here without a reload.
 
-import { stateOf } from "./format.js";
 import { apiAsUser, onSession, session } from "./session.js";
+import { decisiveOrder, stateOf } from "./states.js";
 
 const ASK_EVERY_MS = 4_000;
 const orders = new Map(); // by id
@@ -17,8 +17,6 @@ let user = null;
 
 // `""`: an order whose state nobody could say yet.
 const isWaiting = ({ status }) => ["", "unpaid", "refunding"].includes(status);
-// A buyer has one live order of a voucher at most; after it, another one can be bought.
-export const isLive = ({ status }) => !["cancelled", "refunded"].includes(status);
 
 // Calls `learnt(order)` for each order that is new or changed, `read()` when all of them are known, and
 // `forgot()` when somebody else is logged in, or nobody. And `asks(isAll)` each time before it asks: for all of them,
@@ -27,12 +25,9 @@ export function onOrders(listener) {
   listeners.push(listener);
 }
 
-// The order of a voucher that counts: the live one, else the newest.
-export function orderOf(voucherId) {
-  const those = [...orders.values()].filter((order) => order.voucher_id === voucherId);
-  const newestFirst = (a, b) => (BigInt(a.order_id) < BigInt(b.order_id) ? 1 : -1);
-  return those.find(isLive) ?? those.sort(newestFirst)[0] ?? null;
-}
+// The order of a voucher that counts.
+export const orderOf = (voucherId) =>
+  decisiveOrder([...orders.values()].filter((order) => order.voucher_id === voucherId));
 
 export function learn(order) {
   const known = orders.get(order.order_id);

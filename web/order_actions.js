@@ -4,8 +4,9 @@
 import { money, setText, shortClock } from "./format.js";
 import { serverNow } from "./live.js";
 import { ask, learn } from "./my_orders.js";
-import { byId, element, fill, sentences, texts } from "./page.js";
+import { byId, element, texts } from "./page.js";
 import { apiAsUser, logIn, session } from "./session.js";
+import { fill, sentences } from "./words.js";
 
 // A browser that has not left for the payment page after so long stays here.
 const LEAVES_WITHIN_MS = 5_000;

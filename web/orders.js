@@ -1,10 +1,13 @@
 // The user's own orders, newest first, page by page.
 
-import { money, setText, stateOf } from "./format.js";
+import { api } from "./api.js";
+import { money, setText } from "./format.js";
 import { learn, onOrders } from "./my_orders.js";
 import { OrderActions } from "./order_actions.js";
-import { api, byId, element, language, lastOf, texts } from "./page.js";
+import { byId, element, language, texts } from "./page.js";
 import { apiAsUser, onSession, session } from "./session.js";
+import { stateOf } from "./states.js";
+import { lastOf } from "./words.js";
 
 const list = byId("order-list");
 const more = byId("more-orders");

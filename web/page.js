@@ -57,20 +57,6 @@ if (here)
 
 export const byId = (id) => document.getElementById(id);
 
-// `text` with `{name}` replaced by the value of that name.
-export function fill(text, values) {
-  return text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
-}
-
-// A text and a sentence after it. The title of a problem, or what ends with a number, has no stop of its own.
-export function sentences(text, next) {
-  const [stop, gap] = language === "zh-CN" ? ["。", ""] : [".", " "];
-  return text + (/\p{P}$/u.test(text) ? "" : stop) + gap + next;
-}
-
-// `text` in a sentence, whatever direction its letters or their marks have (Unicode's isolates).
-export const isolated = (text) => `\u2068${text}\u2069`;
-
 // An element with these properties (`class`, `data-…` and `aria-…` are attributes) and children,
 // which are elements or text.
 export function element(name, properties = {}, ...children) {
@@ -82,41 +68,4 @@ export function element(name, properties = {}, ...children) {
   }
   made.append(...children);
   return made;
-}
-
-// The last of a list. Some browsers that buy here have no `at` yet, and no `AbortSignal.timeout`.
-export const lastOf = (list) => list[list.length - 1];
-
-// For `fetch`: a signal that ends it after so long.
-export function within(ms) {
-  if (AbortSignal.timeout) return AbortSignal.timeout(ms);
-  const ending = new AbortController();
-  setTimeout(() => ending.abort(), ms);
-  return ending.signal;
-}
-
-// An answer of the API: {status, ok, body, headers}; `status` 0 when none came.
-export async function api(method, path, { body, token, timeout = 15_000 } = {}) {
-  const headers = { "accept-language": language };
-  if (body !== undefined) headers["content-type"] = "application/json";
-  if (token) headers.authorization = `Bearer ${token}`;
-  try {
-    const response = await fetch(path, {
-      method,
-      headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
-      signal: within(timeout),
-    });
-    const text = await response.text();
-    const parsed = text ? JSON.parse(text) : null;
-    return { status: response.status, ok: response.ok, body: parsed, headers: response.headers };
-  } catch {
-    return { status: 0, ok: false, body: null, headers: new Headers() };
-  }
-}
-
-// The seconds that a refusal asks to wait for.
-export function retryAfter(answer) {
-  const seconds = Number.parseInt(answer.headers.get("retry-after"), 10);
-  return Number.isFinite(seconds) ? Math.min(Math.max(seconds, 1), 60) : 1;
 }

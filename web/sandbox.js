@@ -1,7 +1,10 @@
 // The sandbox: pays, declines, or pays too late, and says what became of the payment.
 
+import { api } from "./api.js";
 import { money, setText, shortClock } from "./format.js";
-import { api, byId, fill, lastOf, sentences, texts } from "./page.js";
+import { byId, texts } from "./page.js";
+import { outcomeOf, saidOf } from "./sandbox_words.js";
+import { lastOf, sentences } from "./words.js";
 
 const LOOK_EVERY_MS = 1_000;
 const id = decodeURIComponent(lastOf(location.pathname.split("/")));
@@ -20,34 +23,20 @@ function say(text, kind = "") {
   setText(place, text);
 }
 
-// What became of the payment: [text, kind]; null while nothing has.
-function outcome({ status, order_status: order }) {
-  const state = texts[`order_${order}`] ?? order;
-  if (status === "applied" && order === "paid") return [texts.applied, "good"];
-  if (status === "applied") return [fill(texts.applied_before, { state }), "good"];
-  if (status === "failed") return [texts.failed, "bad"];
-  if (status === "given_back")
-    return [order === "cancelled" ? texts.back_cancelled : fill(texts.back, { state }), "bad"];
-  return null;
-}
-
 function render() {
-  const over = outcome(payment);
   const isUnpaid = payment.order_status === "unpaid";
   setText(byId("order-state"), texts[`order_${payment.order_status}`] ?? payment.order_status);
   const left = Date.parse(payment.pay_by) - (performance.now() + offset);
   byId("left-line").hidden = !isUnpaid;
   setText(byId("left"), left > 0 ? shortClock(left) : texts.time_is_over);
-  byId("choices").hidden = Boolean(over);
+  byId("choices").hidden = outcomeOf(payment, texts) !== null;
   for (const button of buttons) {
     button.disabled = isBusy || isPromised;
     // There is nothing left to decline.
     if (button.dataset.action === "decline") button.closest("li").hidden = !isUnpaid;
   }
-  if (over) say(...over);
-  else if (trouble) say(...trouble);
-  else if (isPromised) say(texts.will_pay, "wait");
-  else if (!isUnpaid) say(fill(texts.too_late, { state: byId("order-state").textContent }), "wait");
+  const said = saidOf(payment, { trouble, isPromised }, texts);
+  if (said) say(...said);
 }
 
 async function look() {

@@ -1,6 +1,8 @@
 // Who buys: a token in the browser's storage, and the dialog that gets one.
 
-import { api, byId, fill, retryAfter, sentences, storage, texts } from "./page.js";
+import { api, retryAfter } from "./api.js";
+import { byId, storage, texts } from "./page.js";
+import { fill, sentences } from "./words.js";
 
 const KEY = "session";
 const listeners = [];

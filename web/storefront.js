@@ -6,15 +6,15 @@ import { setText } from "./format.js";
 import { about, PAGE, readVouchers, watch } from "./live.js";
 import { onOrders } from "./my_orders.js";
 import { knowTitle, renderOrders, showOrders } from "./orders.js";
-import { byId, fill, texts } from "./page.js";
+import { byId, texts } from "./page.js";
 import { logIn, logOut, onSession } from "./session.js";
+import { byNewest, byPlace, OVER, olderPart, placeOf } from "./states.js";
+import { fill } from "./words.js";
 
 const READ_AGAIN_AFTER_MS = 2_000;
 // The sales that neither events nor polls cover are asked for again, so many at once.
 const OLDER_EVERY_MS = 4_000;
 const OLDER_AT_ONCE = 100;
-// Where a sale stands in the list; what is in neither place is over.
-const PLACES = { on_sale: 0, draw_open: 0, draw_closed: 0, line_open: 0, paused: 1, upcoming: 2 };
 const cards = new Map(); // by voucher
 const waiting = new Map(); // vouchers that are new since the cards were arranged, by id
 const [list, overList, olderList] = ["vouchers", "over-vouchers", "older-vouchers"].map(byId);
@@ -26,21 +26,14 @@ let isArranged = false;
 let isComplete = false;
 let olderTurn = 0;
 
-const place = (card) => PLACES[card.status()] ?? 3;
-const byNewest = (a, b) => (BigInt(a) < BigInt(b) ? 1 : -1);
+const isOver = (card) => placeOf(card.status()) === OVER;
 const newestFirst = (a, b) => byNewest(a.voucher.id, b.voucher.id);
-
-// On sale first, then what comes soonest, then what is over.
-function inOrder(a, b) {
-  const difference = place(a) - place(b);
-  if (difference !== 0) return difference;
-  const isUpcoming = place(a) === PLACES.upcoming && a.begin !== b.begin;
-  return isUpcoming ? a.begin - b.begin : newestFirst(a, b);
-}
+const inList = (card) => ({ id: card.voucher.id, status: card.status(), begin: card.begin });
+const inOrder = (a, b) => byPlace(inList(a), inList(b));
 
 // Appends these cards to `open` and to those that are over, in their order.
 function append(some, open) {
-  for (const card of some.sort(inOrder)) (place(card) === 3 ? overList : open).append(card.node);
+  for (const card of some.sort(inOrder)) (isOver(card) ? overList : open).append(card.node);
   const over = overList.childElementCount;
   byId("nothing-yet").hidden = cards.size > 0;
   byId("over").hidden = over === 0;
@@ -51,7 +44,7 @@ function append(some, open) {
 // A sale that nobody asked to see yet, a new or an older one, may be on.
 function isNothingOn() {
   if (!isComplete || waiting.size > 0 || cards.size === 0) return false;
-  return [...cards.values()].every((card) => place(card) === 3);
+  return [...cards.values()].every(isOver);
 }
 
 // The line has its room from when the cards were arranged: what stands below it does not move at an event.
@@ -60,7 +53,7 @@ function makeRoom() {
 }
 
 // Cards among those that are over whose sale goes on: stock came back, or was added.
-const comeBack = () => [...cards.values()].filter((card) => card.node.parentElement === overList && place(card) !== 3);
+const comeBack = () => [...cards.values()].filter((card) => card.node.parentElement === overList && !isOver(card));
 
 function makeCards(vouchers) {
   const made = vouchers.filter(({ id }) => !cards.has(id)).map((voucher) => new Card(voucher));
@@ -120,12 +113,10 @@ async function load() {
 // Asks again for the sales that neither events nor polls cover: those beyond the first page, and those that newer
 // sales have pushed from it. One question a turn; where they are too many for it, they take turns.
 async function readOlder() {
-  const ids = [...cards.keys(), ...waiting.keys()].sort(byNewest);
-  const parts = Math.ceil((ids.length - PAGE) / OLDER_AT_ONCE);
-  if (parts > 0 && !document.hidden) {
+  const part = olderPart([...cards.keys(), ...waiting.keys()], PAGE, OLDER_AT_ONCE, olderTurn);
+  if (part && !document.hidden) {
     olderTurn += 1;
-    const begin = PAGE + (olderTurn % parts) * OLDER_AT_ONCE;
-    const answer = await readVouchers(ids[begin - 1], Math.min(ids.length - begin, OLDER_AT_ONCE));
+    const answer = await readVouchers(...part);
     if (answer.ok) hear(answer.body);
   }
   setTimeout(readOlder, about(OLDER_EVERY_MS));
@@ -185,7 +176,7 @@ more.addEventListener("click", async () => {
   // Below the button, so that nothing comes under the finger that pressed it.
   append(made, olderList);
   // Otherwise nothing would be seen of what was asked for.
-  if (made.length > 0 && made.every((card) => place(card) === 3)) byId("over").open = true;
+  if (made.length > 0 && made.every(isOver)) byId("over").open = true;
   // It keeps its place, and so do the cards below it.
   more.classList.toggle("gone", isComplete);
   announce();

@@ -214,7 +214,8 @@ pub async fn tell_number(
     voucher: VoucherId,
     number: &str,
 ) -> Result<Option<Told>, StoreError> {
-    // The time is read when the sale is locked: a sale that ended meanwhile draws nothing.
+    // The time is read when the sale is locked: a sale that ended meanwhile draws nothing. And a worker looks every second:
+    // a number without a draw would let whoever reads the seed choose, by a later end, whether there is one.
     let query = sqlx::query_scalar(
         "with now as materialized (select sale_time() as now),
          judged as (
@@ -222,7 +223,7 @@ pub async fn tell_number(
                     when draw_beacon_number = $2 then 'kept'
                     when draw_time > now then 'draw_open'
                     when draw_beacon = '' or draw_beacon_number is not null then 'draw_closed'
-                    when cancelled_at is not null or end_time <= now then 'sale_ended'
+                    when cancelled_at is not null or end_time <= now + interval '5 seconds' then 'sale_ended'
                     when paused then 'sale_paused'
                     else 'kept'
                   end as told

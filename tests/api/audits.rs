@@ -56,9 +56,6 @@ async fn an_audit_is_for_administrators_and_of_a_voucher_that_exists() {
     let voucher = api.world.voucher(2).await;
     let nobody = api.send(api.request("POST", &path(voucher.id))).await;
     nobody.problem(401, "unauthenticated");
-    for forged in ["", "x", &token[..token.len() - 1], &token.repeat(100)] {
-        audited(&api, forged, voucher.id).await.problem(401, "unauthenticated");
-    }
     audited(&api, &api.world.token(1), voucher.id).await.problem(403, "forbidden");
     for unknown in ["17", "9223372036854775807"] {
         audited(&api, &token, unknown).await.problem(404, "voucher_not_found");

@@ -16,7 +16,7 @@ async fn shop() -> (Api, VoucherId, Raw) {
     (api, voucher, raw)
 }
 
-/// The head of a request with JSON, whose last line is `last`.
+/// The head of a request with JSON, which ends with `last`: a line or more.
 fn json_head(path: &str, token: &str, last: &str) -> String {
     format!(
         "POST {path} HTTP/1.1\r\nhost: s\r\nauthorization: Bearer {token}\r\n\
@@ -69,22 +69,17 @@ async fn who_sends_ten_megabytes_gets_to_read_the_refusal() {
 }
 
 #[tokio::test]
-async fn who_asks_before_sending_ten_megabytes_is_spared_the_sending() {
+async fn who_asks_before_sending_is_told_to_go_on_or_spared_the_sending_of_ten_megabytes() {
     let (api, voucher, mut raw) = shop().await;
+    let small = "content-length: 2\r\nexpect: 100-continue\r\n";
+    let head = purchase_head(&api.world.token(1), voucher, small);
+    assert_eq!(raw.ask(head).await.status, 100);
+    assert_eq!(raw.ask("{}").await.status, 201);
     let headers = format!("content-length: {TEN_MB}\r\nexpect: 100-continue\r\n");
     let head = purchase_head(&api.world.token(1), voucher, &headers);
     assert_too_large(&raw.ask(head).await);
     // What follows must not be taken for the body, or the body for what follows.
     assert!(raw.answer().await.is_none());
-}
-
-#[tokio::test]
-async fn who_asks_before_sending_a_small_body_is_told_to_go_on() {
-    let (api, voucher, mut raw) = shop().await;
-    let headers = "content-length: 2\r\nexpect: 100-continue\r\n";
-    let head = purchase_head(&api.world.token(1), voucher, headers);
-    assert_eq!(raw.ask(head).await.status, 100);
-    assert_eq!(raw.ask("{}").await.status, 201);
 }
 
 #[tokio::test]
@@ -111,16 +106,20 @@ async fn a_body_of_exactly_the_limit_is_read_and_one_byte_more_is_not() {
 }
 
 #[tokio::test]
-async fn a_body_in_chunks_of_a_byte_is_a_body() {
+async fn a_request_may_come_byte_by_byte_and_its_body_in_chunks_of_a_byte() {
     let (api, voucher, mut raw) = shop().await;
-    let head = purchase_head(&api.world.token(1), voucher, CHUNKED);
-    raw.send(&head).await;
-    for byte in chunked(br#"{"user_id":"1"}"#, 1) {
-        raw.send([byte]).await;
+    raw.0.get_mut().set_nodelay(true).unwrap();
+    let chunked_head = purchase_head(&api.world.token(1), voucher, CHUNKED);
+    let whole = purchase_head(&api.world.token(1), voucher, "content-length: 2\r\n") + "{}";
+    let in_chunks = [chunked_head.as_bytes(), &chunked(br#"{"user_id":"1"}"#, 1)].concat();
+    for (request, status) in [(whole.as_bytes(), 201), (&in_chunks, 409)] {
+        for byte in request {
+            raw.send([*byte]).await;
+        }
+        assert_eq!(raw.answer().await.unwrap().status, status);
     }
-    assert_eq!(raw.answer().await.unwrap().status, 201);
     // The connection is still good, also after an empty one.
-    let again = head + "0\r\n\r\n";
+    let again = chunked_head + "0\r\n\r\n";
     assert_eq!(raw.ask(again).await.json()["code"], "already_bought");
 }
 

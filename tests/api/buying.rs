@@ -63,14 +63,10 @@ async fn while_one_attempt_is_under_way_another_is_refused_and_does_not_queue() 
     let hold = redis::cmd("HSET").arg(&key).arg("somebody:1").arg(1).clone();
     let _: i64 = api.world.redis.query(&hold).await.unwrap();
     api.buy(1, id).await.problem(409, "order_in_progress");
-    for (language, tag, title) in [
-        ("zh-CN,zh;q=0.9,en;q=0.8", "zh-CN", "不允许重复下单"),
-        ("en", "en", "An order of yours is under way"),
-    ] {
+    for (language, title) in [("zh", "不允许重复下单"), ("en", "An order of yours is under way")]
+    {
         let refused = api.send(api.buying(1, id).header("accept-language", language)).await;
         assert_eq!(refused.problem(409, "order_in_progress").text_of("title"), title);
-        assert_eq!(refused.header("content-language"), Some(tag));
-        assert!(refused.header("vary").is_some_and(|vary| vary.contains("accept-language")));
     }
     // It is the user who is locked, not the voucher.
     api.buy(2, id).await.is(201);
@@ -78,20 +74,6 @@ async fn while_one_attempt_is_under_way_another_is_refused_and_does_not_queue() 
     let gone: i64 = api.world.redis.query(redis::cmd("DEL").arg(&key)).await.unwrap();
     assert_eq!(gone, 1);
     api.buy(1, id).await.is(201);
-}
-
-#[tokio::test]
-async fn an_id_is_digits_however_they_are_encoded() {
-    let (api, id) = Api::with_sale(1, 5).await;
-    for unknown in ["424242", "9223372036854775807"] {
-        api.buy(1, unknown).await.problem(404, "voucher_not_found");
-    }
-    // Percent-encoded digits are digits; a query changes nothing.
-    let encoded: String = id.to_string().bytes().map(|digit| format!("%{digit:02X}")).collect();
-    api.buy(1, encoded).await.is(201);
-    let with_query = api.request("POST", &format!("/api/vouchers/{id}/orders?voucher=2&x=%FF"));
-    let with_query = api.send(with_query.bearer_auth(api.world.token(1))).await;
-    with_query.problem(409, "already_bought");
 }
 
 #[tokio::test]
@@ -148,13 +130,17 @@ async fn the_short_way_says_what_the_router_says() {
     let token = api.world.token(1);
     let path = |voucher: &dyn std::fmt::Display| format!("/api/vouchers/{voucher}/orders");
     let post = |path: &str| api.request("POST", path);
+    let digits = on_sale.to_string();
+    let encoded: String = digits.bytes().map(|digit| format!("%{digit:02X}")).collect();
     let good = |voucher| post(&path(&voucher)).bearer_auth(&token);
     let requests: Vec<(RequestBuilder, u16)> = vec![
         (good(on_sale), 409),
         (good(sold_out).header("accept-language", "zh"), 409),
         (good(upcoming), 409),
         (good(ended).header("accept-language", "fr, zh;q=0.1"), 409),
-        (post(&(path(&on_sale) + "?a=b")).bearer_auth(&token), 409),
+        // Percent-encoded digits are digits; a query changes nothing.
+        (post(&path(&encoded)).bearer_auth(&token), 409),
+        (post(&(path(&on_sale) + "?voucher=2&x=%FF")).bearer_auth(&token), 409),
         (post(&path(&999)).bearer_auth(&token), 404),
         (post(&path(&"0")).bearer_auth(&token), 422),
         (post(&path(&"1%20")).bearer_auth(&token), 422),

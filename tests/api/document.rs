@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use chrono::TimeDelta;
 use seckill::model::InvalidId;
 use serde_json::Value;
 
 use testkit::golden::assert_file;
 use testkit::shop::api_client::{Api, DOCUMENT};
-use testkit::shop::till::Till;
 
 /// Every operation: path, method, description.
 fn operations() -> Vec<(&'static str, &'static str, &'static Value)> {
@@ -21,33 +19,13 @@ fn operations() -> Vec<(&'static str, &'static str, &'static Value)> {
 }
 
 #[tokio::test]
-async fn the_document_is_served_as_openapi_3_1() {
-    let api = Api::shared().await;
-    let served = api.get("/api/openapi.json").await;
-    served.is(200);
-    assert!(served.header("content-type").unwrap().starts_with("application/json"));
-    assert_eq!(served.body, *DOCUMENT);
-    assert!(served.text_of("openapi").starts_with("3.1"));
-    assert_eq!(served.body["info"]["title"], "seckill");
-    assert_eq!(served.body["info"]["version"], env!("CARGO_PKG_VERSION"));
-}
-
-#[tokio::test]
 async fn the_document_is_the_one_in_the_snapshot() {
     let served = Api::shared().await.get("/api/openapi.json").await;
+    assert!(served.is(200).header("content-type").unwrap().starts_with("application/json"));
+    assert_eq!(served.body, *DOCUMENT);
+    assert_eq!(served.body["info"]["version"], env!("CARGO_PKG_VERSION"));
     let pretty = serde_json::to_string_pretty(&served.body).unwrap() + "\n";
     assert_file("tests/api/snapshots/openapi.json", &pretty);
-}
-
-#[tokio::test]
-async fn every_documented_operation_is_there() {
-    // Voucher 1 has a draw: where there is none, none is found.
-    let api = Till::drawn_in(TimeDelta::minutes(30), 1, 0, "", 1).await.api;
-    for (path, method, _) in operations() {
-        let answer = api.call_as(1, &method.to_uppercase(), &path.replace("{id}", "1")).await;
-        assert_ne!(answer.body["code"], "not_found", "{method} {path}");
-        assert_ne!(answer.status, 405, "{method} {path}");
-    }
 }
 
 #[tokio::test]
@@ -65,31 +43,14 @@ async fn what_is_no_id_is_refused_in_every_path() {
     }
 }
 
-/// The router's text is the only list of its routes that there is.
+/// The router's text is the only list of its routes that there is. The methods of each are in `operations`: what is told to
+/// whoever asks by a wrong one.
 #[test]
 fn every_route_is_documented() {
     let source = include_str!("../../src/http/router.rs");
-    let mut routes = BTreeSet::new();
-    for (_, route) in source.lines().filter_map(|line| line.split_once(".route(\"")) {
-        let (path, handlers) = route.split_once("\", ").unwrap();
-        for method in ["get", "post", "put", "patch", "delete"] {
-            if handlers.contains(&format!("{method}(")) {
-                routes.insert((path, method));
-            }
-        }
-    }
-    assert!(routes.len() >= 12, "{routes:?}");
-    assert_eq!(
-        routes.len(),
-        source.matches("get(").count()
-            + source.matches(".post(").count()
-            + source.matches(" post(").count()
-            + source.matches(" put(").count()
-            + source.matches(" patch(").count()
-            + source.matches(".delete(").count()
-    );
-    let documented = operations().into_iter().map(|(path, method, _)| (path, method)).collect();
-    assert_eq!(routes, documented);
+    let routes = source.split(".route(").skip(1).map(|route| route.split('"').nth(1).unwrap());
+    let documented = DOCUMENT["paths"].as_object().unwrap().keys().map(String::as_str);
+    assert_eq!(routes.collect::<BTreeSet<_>>(), documented.collect());
 }
 
 #[test]

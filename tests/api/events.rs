@@ -181,45 +181,36 @@ async fn a_voucher_that_does_not_exist_has_no_events() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_stream_more_than_there_may_be_is_refused_until_one_ends() {
-    let world =
-        World { event_streams: StreamLimits { all: 2, of_an_address: 2 }, ..World::new().await };
-    let api = Api::of(world).await;
-    let id = api.world.voucher(1).await.id;
-    let path = format!("/api/vouchers/{id}/events");
-    let first = Listener::new(&api, "/api/events").await;
-    let _second = Listener::new(&api, &path).await;
-    for path in ["/api/events", &path] {
-        let refused = api.get(path).await;
-        assert_eq!(refused.problem(503, "unavailable").header("retry-after"), Some("30"));
-    }
-    // What is not a stream is answered as ever.
-    api.get(&format!("/api/vouchers/{id}")).await.is(200);
-    drop(first);
-    let has_room = async || api.get("/api/events").await.status == 200;
-    eventually("the place of the reader who left is free", has_room).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn one_address_has_its_share_of_the_streams() {
     let event_streams = StreamLimits { all: 3, of_an_address: 2 };
     let world = World { event_streams, ..World::new().await };
+    let voucher = format!("/api/vouchers/{}", world.voucher(1).await.id);
+    let of_one = format!("{voucher}/events");
     let api = Api::behind_proxy(world).await;
-    let watch = async |from: &str| {
-        let request = api.request("GET", "/api/events").header("x-forwarded-for", from);
-        let response = request.send().await.unwrap();
+    let asking = |from: &str, path: &str| api.request("GET", path).header("x-forwarded-for", from);
+    let watch = async |from: &str, path: &str| {
+        let response = asking(from, path).send().await.unwrap();
         (response.status().as_u16(), response)
     };
+    let is_refused = async |from: &str| {
+        for path in ["/api/events", &of_one] {
+            let refused = api.send(asking(from, path)).await;
+            assert_eq!(refused.problem(503, "unavailable").header("retry-after"), Some("30"));
+        }
+    };
     // One /64 is one address.
-    let first = watch("2001:db8::1").await;
-    let second = watch("2001:db8::2").await;
+    let first = watch("2001:db8::1", "/api/events").await;
+    let second = watch("2001:db8::2", &of_one).await;
     assert_eq!((first.0, second.0), (200, 200));
-    assert_eq!(watch("2001:db8::3").await.0, 503);
-    let other = watch("192.0.2.1").await;
+    is_refused("2001:db8::3").await;
+    let other = watch("192.0.2.1", "/api/events").await;
     assert_eq!(other.0, 200);
-    assert_eq!(watch("192.0.2.2").await.0, 503, "there are three in all");
+    // There are three in all. What is not a stream is answered as ever.
+    is_refused("192.0.2.2").await;
+    api.get(&voucher).await.is(200);
     drop(first);
-    eventually("the share is given back", async || watch("2001:db8::3").await.0 == 200).await;
+    let has_room = async || watch("2001:db8::3", "/api/events").await.0 == 200;
+    eventually("the share is given back", has_room).await;
 }
 
 /// (That no backlog is kept for a reader who missed much is `event_hub`'s own test.)

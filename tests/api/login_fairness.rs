@@ -7,13 +7,12 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;
 use futures_util::future::{join, join_all};
-use ipnet::IpNet;
 use seckill::http::server::ServerLimits;
 use seckill::http::{App, limited_login_codes, limited_logins, served};
 use seckill::model::BucketRate;
-use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use super::login_limits::{ask_from, phone, try_from};
 use testkit::flood::flood;
 use testkit::shop::api_client::{Answer, Api};
 use testkit::shop::served::Served;
@@ -23,10 +22,6 @@ use testkit::wait::eventually;
 const LOGIN: &str = "/api/sessions";
 const CODE: &str = "/api/login-codes";
 
-fn proxies() -> Vec<IpNet> {
-    vec!["127.0.0.1/32".parse().unwrap()]
-}
-
 async fn world(address_rate: &str) -> World {
     let address_rate: BucketRate = address_rate.parse().unwrap();
     World { address_rate, ..World::new().await }
@@ -34,24 +29,15 @@ async fn world(address_rate: &str) -> World {
 
 /// An API in which an address has so many requests, and which believes what this test says of the address.
 async fn api_with(address_rate: &str) -> Api {
-    let world = world(address_rate).await;
-    let address = world.serve_with(world.options(), proxies()).await;
-    Api::at(world, address)
+    Api::behind_proxy(world(address_rate).await).await
 }
 
-/// A login with a phone that was sent no code, or a request for a code.
-fn body(path: &str, number: u32) -> Value {
-    let phone = format!("138{number:08}");
-    if path == CODE {
-        json!({ "phone": phone })
-    } else {
-        json!({ "phone": phone, "code": "123456" })
-    }
-}
-
+/// Logs in with a phone that was sent no code, or asks for a code.
 async fn ask(api: &Api, from: &str, path: &str, number: u32) -> Answer {
-    let request = api.request("POST", path).header("x-forwarded-for", from);
-    api.send(request.json(&body(path, number))).await
+    match path {
+        CODE => ask_from(api, from, &phone(number)).await,
+        _ => try_from(api, from, &phone(number), "123456").await,
+    }
 }
 
 #[tokio::test]
@@ -66,9 +52,6 @@ async fn an_address_logs_in_and_asks_for_codes_so_often_and_another_as_often() {
         assert!((1_000..=1_200).contains(&wait), "{wait}");
         // What is refused asks no store, and no text message is sent.
         assert_eq!(api.world.sms.0.lock().unwrap().len(), if path == CODE { 3 } else { 0 });
-        // It shares the rate with all that shows no good token.
-        let request = api.request("GET", "/api/me").header("x-forwarded-for", "192.0.2.1");
-        api.send(request).await.problem(429, "too_many_requests");
         ask(&api, "192.0.2.2", path, 5).await.is(served);
         // The last address before the proxy counts, and not what stands before it.
         ask(&api, "192.0.2.3, 192.0.2.1", path, 6).await.problem(429, "too_many_requests");
@@ -77,6 +60,9 @@ async fn an_address_logs_in_and_asks_for_codes_so_often_and_another_as_often() {
             ask(&api, &format!("2001:db8::{neighbour}"), path, 6 + neighbour).await.is(served);
         }
         ask(&api, "2001:db8::4", path, 10).await.problem(429, "too_many_requests");
+        // They share the rate with all that shows no good token.
+        let request = api.request("GET", "/api/me").header("x-forwarded-for", "2001:db8::5");
+        api.send(request).await.problem(429, "too_many_requests");
         ask(&api, "2001:db8:0:1::4", path, 11).await.is(served);
         for number in 12..20 {
             ask(&api, "127.0.0.1", path, number).await.is(served);
@@ -97,7 +83,7 @@ struct Waiting {
 impl Waiting {
     async fn new(address_rate: &str, path: &'static str) -> Self {
         let world = world(address_rate).await;
-        let app = world.app_with(world.options(), proxies()).await;
+        let app = world.app_with(world.options(), vec!["127.0.0.1/32".parse().unwrap()]).await;
         let (entered, may_end) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
         let (entering, ending) = (Arc::clone(&entered), Arc::clone(&may_end));
         let wait = post(async move || {
@@ -193,10 +179,7 @@ async fn a_flood_of_logins_of_one_address_leaves_the_others_theirs() {
         for number in 1..=25 {
             let from = format!("198.51.100.{number}");
             ask(&api, &from, CODE, number).await.is(202);
-            let code = api.world.sms.0.lock().unwrap().last().unwrap().1.clone();
-            let body = json!({ "phone": format!("138{number:08}"), "code": code });
-            let request = api.request("POST", LOGIN).header("x-forwarded-for", from);
-            api.send(request.json(&body)).await.is(201);
+            try_from(&api, &from, &phone(number), &api.last_code()).await.is(201);
         }
     };
     flood(100, log_in, others).await;

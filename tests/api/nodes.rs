@@ -33,10 +33,11 @@ fn listed(body: &Value) -> Vec<(String, bool)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_nodes_that_use_the_database_are_known_until_they_end() {
+async fn the_nodes_that_use_the_database_are_known_until_they_end_and_say_what_they_are() {
     let world = World::new().await;
     world.at_present().await;
-    let (first, mut second) = tokio::join!(node(&world, &[]), node(&world, &[]));
+    let options = ["--strategy", "locked", "--burst", "123"];
+    let (first, mut second) = tokio::join!(node(&world, &options), node(&world, &[]));
     // Neither a connection that only looks like a node's nor another program's is one.
     let mut stranger = PgConnection::connect(&world.database_url).await.unwrap();
     stranger.execute("set application_name = 'seckill <b>x</b> 1'").await.unwrap();
@@ -60,7 +61,7 @@ async fn the_nodes_that_use_the_database_are_known_until_they_end() {
     api.get_as(1, "/api/nodes").await.problem(403, "forbidden");
     let metrics = api.get("/metrics").await.text;
     for line in [
-        "purchases_limit 3000",
+        "purchases_limit 123",
         "purchases_in_flight 0",
         "purchases_in_flight_peak 0",
         "order_queue_depth 0",
@@ -69,15 +70,6 @@ async fn the_nodes_that_use_the_database_are_known_until_they_end() {
     ] {
         assert!(metrics.contains(&format!("\nseckill_{line}\n")), "{line}: {metrics}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_says_what_it_is_in_its_metrics() {
-    let world = World::new().await;
-    world.at_present().await;
-    let server = node(&world, &["--strategy", "locked", "--burst", "123"]).await;
-    let api = Api::at(world, server.address);
-    let metrics = api.get("/metrics").await.text;
     let version = env!("CARGO_PKG_VERSION");
     let info =
         format!("seckill_server_info{{version=\"{version}\",strategy=\"locked\",instance=\"");
@@ -85,7 +77,6 @@ async fn a_server_says_what_it_is_in_its_metrics() {
         metrics.lines().any(|line| line.starts_with(&info) && line.ends_with("\"} 1")),
         "{metrics}"
     );
-    assert!(metrics.lines().any(|line| line == "seckill_purchases_limit 123"), "{metrics}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,6 +107,8 @@ async fn the_load_counts_purchases_orders_that_wait_and_transactions() {
     };
     tokio::join!(buying, under_way);
     is(0, 0, 0).await;
+    let peak = purchases.load().queue_depth_peak;
+    assert!((7..=9).contains(&peak), "{peak}");
 }
 
 /// A rush that is over before anybody looks is seen by all who look afterwards.
@@ -129,11 +122,7 @@ async fn the_load_tells_of_a_rush_that_is_over() {
     let row = world.hold_the_row().await;
     let buying = join_all((1..=40).map(|number| purchases.buy(user(number), voucher.id)));
     // All are under way when each of them has its lock: nobody looks at the figures meanwhile.
-    let mut locks = redis::cmd("EXISTS");
-    for number in 1..=40 {
-        locks.arg(world.keys.order_lock(user(number)));
-    }
-    let all_have_theirs = async || world.redis.query::<i64>(&locks).await.unwrap() == 40;
+    let all_have_theirs = async || world.locks_held(1..=40).await == 40;
     let under_way = async {
         eventually("all purchases are under way", all_have_theirs).await;
         row.close().await.unwrap();
@@ -143,14 +132,9 @@ async fn the_load_tells_of_a_rush_that_is_over() {
     let load = purchases.load();
     assert_eq!((load.in_flight, load.queue_depth, load.in_flight_peak), (0, 0, 40), "{load:?}");
     assert!((1..=40).contains(&load.queue_depth_peak), "{load:?}");
-    // Another look resets nothing.
-    let again = purchases.load();
-    assert_eq!(again.in_flight_peak, 40);
-    assert_eq!(again.queue_depth_peak, load.queue_depth_peak);
 }
 
-/// What belongs to `seckill play` alone: shows, an administrator whom nobody configured, login codes in
-/// answers, the ladder.
+/// What belongs to `seckill play` alone: shows, an administrator whom nobody configured, the ladder.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_sells_has_no_demonstration_in_it() {
     let world = World::new().await;
@@ -168,8 +152,6 @@ async fn a_server_that_sells_has_no_demonstration_in_it() {
         api.call(method, path, &token).await.problem(404, "not_found");
     }
     api.call("GET", "/api/nodes", &demo).await.problem(403, "forbidden");
-    let sent = api.ask_code("13800138000").await;
-    assert!(sent.is(202).body.get("code").is_none(), "{sent:?}");
     for page in ["/", "/board"] {
         let page = api.get(page).await;
         let text = &page.is(200).text;

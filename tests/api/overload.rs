@@ -1,47 +1,14 @@
-//! An overload, as a buyer sees it: 503 with `Retry-After`, at once, on a connection that goes on.
+//! An overload, as a buyer sees it.
 
 use seckill::http::router;
 use seckill::http::server::ServerLimits;
-use seckill::purchase::{PurchasesOptions, Strategy};
+use seckill::purchase::Strategy;
 use sqlx::Connection;
 
-use testkit::raw_http::{HEALTHZ, Raw, purchase_head};
+use testkit::raw_http::{Raw, purchase_head};
 use testkit::shop::served::Served;
 use testkit::shop::world::World;
 use testkit::wait::eventually;
-
-#[tokio::test(flavor = "multi_thread")]
-async fn one_purchase_too_many_is_told_when_to_come_again_and_is_served_then() {
-    let world = World::new().await;
-    world.users(3).await;
-    world.wait_long_for_rows().await;
-    let voucher = world.voucher(10).await.id;
-    let options = PurchasesOptions { burst: 1, ..world.options() };
-    let address = world.serve_with(options, Vec::new()).await;
-    let row = world.hold_the_row().await;
-    let mut first = Raw::sent(address, purchase_head(&world.token(1), voucher, "")).await;
-    world.until_one_waits().await;
-
-    let mut surplus = Raw::connect(address).await;
-    for _ in 0..20 {
-        let answer = surplus.ask(purchase_head(&world.token(2), voucher, "")).await;
-        assert_eq!((answer.status, &answer.json()["code"]), (503, &"unavailable".into()));
-        assert!(answer.head.contains("\r\nretry-after: 1\r\n"), "{answer:?}");
-        // Nothing was done, and nothing is said of an unknown outcome.
-        assert_eq!(answer.json().get("detail"), None);
-        assert_eq!(surplus.ask(HEALTHZ).await.status, 200);
-    }
-
-    row.close().await.unwrap();
-    // 503 when the machine was so slow that the row was held for longer than the buyer waits.
-    assert!([201, 503].contains(&first.answer().await.unwrap().status));
-    eventually("the surplus buyer is served", async || {
-        let mut again = Raw::connect(address).await;
-        again.ask(purchase_head(&world.token(2), voucher, "")).await.status == 201
-    })
-    .await;
-    assert!(world.audit().await.holds);
-}
 
 /// Without the buyer's lock, too: a flood of one buyer leaves room for the others.
 #[tokio::test(flavor = "multi_thread")]

@@ -8,10 +8,10 @@ use seckill::http::{App, router};
 use seckill::model::VoucherId;
 use seckill::purchase::sales::Sales;
 use seckill::store::{DatabaseClock, StoreError};
-use serde_json::json;
 use sqlx::Connection;
+use tokio::sync::Semaphore;
 
-use testkit::shop::api_client::Api;
+use testkit::shop::api_client::{Answer, Api};
 use testkit::shop::served::Served;
 use testkit::shop::world::World;
 use testkit::wait::eventually;
@@ -40,86 +40,56 @@ async fn purchases_have_connections_of_their_own() {
     api.get_as(1, "/api/orders").await.is(200);
 }
 
-/// Beyond the limit of reads a reader is refused at once; a buyer buys.
-#[tokio::test]
-async fn one_read_too_many_is_refused() {
-    let (api, app) = api_of_app().await;
-    api.world.users(1).await;
-    let voucher = api.world.voucher(1).await.id;
-    let reads = &app.memory().reads;
-    let all = reads.acquire_many(reads.available_permits() as u32).await.unwrap();
-    for path in ["/api/me", "/api/orders", "/api/orders/1"] {
-        let refused = api.get_as(1, path).await;
-        assert_eq!(refused.problem(503, "unavailable").header("retry-after"), Some("1"));
-    }
-    api.buy(1, voucher).await.is(201);
-    for path in ["/api/vouchers", "/readyz", "/metrics"] {
-        api.get(path).await.is(200);
-    }
-    drop(all);
-    api.get_as(1, "/api/me").await.is(200);
+/// With all of `permits` but one held `ask` is served; without the last one it is refused at once, and `others` are served.
+async fn one_too_many(permits: &Semaphore, ask: impl AsyncFn() -> Answer, others: impl AsyncFn()) {
+    let all_but_one = permits.available_permits() as u32 - 1;
+    let held = permits.acquire_many(all_but_one).await.unwrap();
+    let served = ask().await.status;
+    let last = permits.acquire().await.unwrap();
+    assert_eq!(ask().await.problem(503, "unavailable").header("retry-after"), Some("1"));
+    others().await;
+    drop((held, last));
+    ask().await.is(served);
 }
 
-/// Who is known as an administrator has other permits than buyers, and neither takes those of the other.
+/// Reads of buyers, those of who is known as an administrator, logins, login codes and entries of a draw or a line.
 #[tokio::test]
-async fn administrators_and_buyers_take_no_permits_of_each_other() {
+async fn one_request_too_many_of_a_kind_is_refused_and_takes_nothing_from_others() {
     let (api, app) = api_of_app().await;
     api.world.users(1).await;
     api.world.admin_token(2).await;
     api.get_as(2, "/api/nodes").await.is(200);
     let memory = app.memory();
-    for (permits, refused, served) in [(&memory.administration, 2, 1), (&memory.reads, 1, 2)] {
-        let all_but_one = permits.available_permits() as u32 - 1;
-        let most = permits.acquire_many(all_but_one).await.unwrap();
-        api.get_as(refused, "/api/me").await.is(200);
-        let last = permits.acquire().await.unwrap();
-        api.get_as(refused, "/api/me").await.problem(503, "unavailable");
-        api.get_as(served, "/api/me").await.is(200);
-        drop((most, last));
-        api.get_as(refused, "/api/me").await.is(200);
+    for path in ["/api/me", "/api/orders", "/api/orders/1"] {
+        let others = async || {
+            api.buy(1, api.world.voucher(1).await.id).await.is(201);
+            for path in ["/api/vouchers", "/readyz", "/metrics"] {
+                api.get(path).await.is(200);
+            }
+            api.get_as(2, "/api/me").await.is(200);
+        };
+        one_too_many(&memory.reads, async || api.get_as(1, path).await, others).await;
     }
-}
-
-/// Logins and login codes have permits of their own: those that are held cost nobody else anything.
-#[tokio::test]
-async fn one_login_too_many_is_refused_and_takes_nothing_from_others() {
-    let (api, app) = api_of_app().await;
-    api.world.users(1).await;
-    let asking = json!({ "phone": "13800138000" });
-    let logging_in = json!({ "phone": "13800138000", "code": "000000" });
-    let memory = app.memory();
-    for (permits, path, body, status) in [
-        (&memory.logins.all, "/api/sessions", &logging_in, 401),
-        (&memory.login_codes.all, "/api/login-codes", &asking, 202),
-    ] {
-        let all_but_one = permits.available_permits() as u32 - 1;
-        let held = permits.acquire_many(all_but_one).await.unwrap();
-        api.post("/api/sessions", &logging_in).await.is(401);
-        let last = permits.acquire().await.unwrap();
-        let refused = api.post(path, body).await;
-        assert_eq!(refused.problem(503, "unavailable").header("retry-after"), Some("1"));
+    let reads = async || {
         api.get_as(1, "/api/orders").await.is(200);
-        drop((held, last));
-        api.post(path, body).await.is(status);
-    }
-}
-
-/// Buyers who enter have permits of their own: those that are held cost nobody else anything.
-#[tokio::test]
-async fn one_entry_too_many_is_refused_and_takes_nothing_from_others() {
-    let (api, app) = api_of_app().await;
-    api.world.users(2).await;
+    };
+    let administers = async || api.get_as(2, "/api/me").await;
+    one_too_many(&memory.administration, administers, &reads).await;
+    let logs_in = async || api.try_code("13800138000", "000000").await;
+    one_too_many(&memory.logins.all, &logs_in, &reads).await;
+    let asks = async || api.ask_code("13800138000").await;
+    let others = async || {
+        logs_in().await.is(401);
+        reads().await;
+    };
+    one_too_many(&memory.login_codes.all, asks, others).await;
     let path = format!("/api/vouchers/{}/entries", api.world.voucher_with_line(0).await.id);
-    let enter = |user| api.call_as(user, "POST", &path);
-    let entering = &app.memory().entering;
-    let all_but_one = entering.available_permits() as u32 - 1;
-    let held = entering.acquire_many(all_but_one).await.unwrap();
-    enter(1).await.is(201);
-    let last = entering.acquire().await.unwrap();
-    enter(2).await.problem(503, "unavailable");
-    api.get_as(1, &path).await.is(200);
-    drop((held, last));
-    enter(2).await.is(201);
+    let enters = async || api.call_as(1, "POST", &path).await;
+    enters().await.is(201);
+    let others = async || {
+        api.get_as(1, &path).await.is(200);
+    };
+    one_too_many(&memory.entering, enters, others).await;
 }
 
 /// Nobody can read the tables, and yet all read the list and a voucher: from memory.

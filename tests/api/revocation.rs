@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use jsonwebtoken::Algorithm;
 use seckill::http::revocations::Revocations;
 use seckill::http::tokens::VerifiedToken;
 use seckill::model::{Clock, SystemClock};
 use seckill::store::DatabaseClock;
 use serde_json::{Value, json};
 
+use super::tokens;
 use testkit::processes::Node;
 use testkit::program::Program;
 use testkit::servers::urls;
@@ -36,8 +37,7 @@ async fn everywhere(api: &Api, token: &str, status: u16) {
 }
 
 fn signed(api: &Api, claims: &Value) -> String {
-    let key = EncodingKey::from_secret(api.world.secret.as_bytes());
-    jsonwebtoken::encode(&Header::new(Algorithm::HS256), claims, &key).unwrap()
+    tokens::signed(Algorithm::HS256, &api.world.secret, claims)
 }
 
 #[tokio::test]

@@ -43,43 +43,24 @@ async fn times_may_come_from_any_zone_and_go_out_in_utc() {
     assert_eq!(created.body["end_time"], "2026-11-12T01:00:00Z");
 }
 
+/// What it is at each instant, with and without stock, is the unit test's of vouchers.
 #[tokio::test]
 async fn the_status_follows_the_clock() {
     let api = Api::new().await;
-    let hour = TimeDelta::hours(1);
-    let (begin, end) = (midnight() + hour, midnight() + hour * 2);
-    let selling = api.world.voucher_between(1, begin, end).await.id;
-    let empty = api.world.voucher_between(0, begin, end).await.id;
+    let (begin, end) = (midnight() + TimeDelta::hours(1), midnight() + TimeDelta::hours(2));
+    let path = format!("/api/vouchers/{}", api.world.voucher_between(1, begin, end).await.id);
     let tick = TimeDelta::microseconds(1);
-    let expected = [
-        (begin - tick, "upcoming", "upcoming"),
-        (begin, "on_sale", "sold_out"),
-        (end - tick, "on_sale", "sold_out"),
-        (end, "ended", "ended"),
-    ];
-    for (instant, status, status_without_stock) in expected {
+    for (instant, status) in
+        [(begin - tick, "upcoming"), (begin, "on_sale"), (end - tick, "on_sale"), (end, "ended")]
+    {
         api.world.set_time(instant).await;
-        for (id, status) in [(selling, status), (empty, status_without_stock)] {
-            assert_eq!(api.get(&format!("/api/vouchers/{id}")).await.text_of("status"), status);
-        }
+        assert_eq!(api.get(&path).await.text_of("status"), status);
         // The list is a second old at most.
         eventually("the list says so, too", async || {
-            let list = api.get("/api/vouchers").await.body;
-            list[1]["status"] == status && list[0]["status"] == status_without_stock
+            api.get("/api/vouchers").await.body[0]["status"] == status
         })
         .await;
     }
-}
-
-#[tokio::test]
-async fn a_voucher_whose_last_one_was_sold_is_sold_out() {
-    let (api, id) = Api::with_sale(2, 1).await;
-    api.buy(1, id).await.is(201);
-    let list = api.get("/api/vouchers").await.body;
-    assert_eq!((&list[0]["status"], &list[0]["stock"]), (&json!("sold_out"), &json!(0)));
-    api.buy(2, id).await.problem(409, "sold_out");
-    let found = api.get(&format!("/api/vouchers/{id}")).await;
-    assert_eq!((found.text_of("status"), &found.body["stock"]), ("sold_out", &json!(0)));
 }
 
 #[tokio::test]
@@ -88,15 +69,7 @@ async fn the_list_is_read_page_by_page_along_its_links() {
     for _ in 0..7 {
         api.world.voucher(1).await;
     }
-    let (mut next, mut seen) = (Some("/api/vouchers?limit=3".to_owned()), Vec::new());
-    while let Some(path) = next {
-        let page = api.get(&path).await;
-        let ids = page.body.as_array().unwrap().iter();
-        seen.push(
-            ids.map(|voucher| voucher["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>(),
-        );
-        next = page.next_page();
-    }
+    let seen = api.pages(1, "/api/vouchers?limit=3", "id").await;
     assert_eq!(seen, [vec!["7", "6", "5"], vec!["4", "3", "2"], vec!["1"]]);
 }
 
@@ -161,13 +134,8 @@ async fn an_administrator_changes_a_voucher_and_what_is_not_named_stays() {
     change(json!({ "initial_stock": 0 })).await.problem(409, "stock_is_sold");
     assert_eq!(change(json!({ "initial_stock": 1 })).await.is(200).body["status"], "sold_out");
     for wrong in [
-        json!({ "title": "" }),
-        json!({ "subtitle": "a\nb" }),
-        json!({ "terms": "a\u{7}b" }),
         json!({ "price": -1 }),
         json!({ "value": 0.5 }),
-        json!({ "pay_within_s": 0 }),
-        json!({ "initial_stock": -1 }),
         json!({ "initial_stock": 2_147_483_648_i64 }),
         json!({ "begin_time": "2026-11-20T00:00:00Z" }),
         json!({ "begin_time": "2026-11-21T00:00:00Z", "end_time": "2026-11-21T00:00:00Z" }),
@@ -196,7 +164,6 @@ async fn what_cannot_be_sold_is_refused() {
     let begin = "2026-11-11T08:00:00Z";
     let sale = |begin: &str, end: &str| json!({ "title": "t", "stock": 1, "begin_time": begin, "end_time": end });
     let wrong = [
-        with("title", json!("")),
         with("title", json!("a\u{0}b")),
         with("subtitle", json!("a\u{200b}b")),
         with("terms", json!("a\u{b}b")),
@@ -244,11 +211,7 @@ async fn what_cannot_be_sold_is_refused() {
 async fn the_extremes_that_can_be_sold_are_accepted() {
     let api = Api::new().await;
     create(&api, &json!({ "title": "优".repeat(200), "stock": i32::MAX })).await.is(201);
-    create(&api, &json!({ "title": "🎫".repeat(200), "stock": 0 })).await.is(201);
-    // At the bounds of what nobody sees.
-    let seen = "\u{200a}\u{2010}\u{202f}\u{205f}\u{2070}\u{fefe}券\u{fe0f}";
-    let created = create(&api, &json!({ "title": seen, "subtitle": seen, "stock": 1 })).await;
-    assert_eq!(created.is(201).text_of("title"), seen);
+    create(&api, &json!({ "title": "\u{200a}券\u{fe0f}", "stock": 0 })).await.is(201);
     // An integer to JSON Schema, however it is written.
     let created = create(&api, &json!({ "title": "t", "stock": 7.0 })).await;
     assert_eq!(created.is(201).body["stock"], 7);

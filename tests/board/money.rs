@@ -75,6 +75,7 @@ async fn an_operator_refunds_redeems_and_cancels() {
 
     act(&browser, &orders[1], "Redeem").await;
     until_state(&browser, &orders[1], "Redeemed").await;
+    assert_eq!(browser.count(&format!("[data-order='{}'] button", orders[1])).await, 0);
     act(&browser, &orders[2], "Cancel").await;
     until_state(&browser, &orders[2], "Cancelled").await;
     browser.until_text("#figure-left", "38 of 40").await;
@@ -187,26 +188,22 @@ async fn a_refund_that_the_gateway_does_not_take_is_settled_by_a_button_once() {
         let steps = as_admin(&api, "GET", &path, &Value::Null).await.is(200).body.clone();
         let steps: Vec<_> = steps.as_array().unwrap().iter().map(|step| &step["step"]).collect();
         assert_eq!(steps, ["paid", "refund_begun", "settled_outside"]);
+
+        // Settled elsewhere while the question is open.
+        let order = stuck(&api, 2, &voucher).await;
+        browser.click(&format!("[data-order='{order}'] button[aria-label^='{button}']")).await;
+        browser.until_text("#order-question-text", &order).await;
+        let path = format!("/api/orders/{order}/settlement?voucher_id={}", voucher.id);
+        as_admin(&api, "POST", &path, &json!({})).await.is(200);
+        browser.click("#order-yes").await;
+        browser.until("window.posts.length === 2").await;
+        browser.value("window.letGo()").await;
+        for said in [order.as_str(), &format!("“{refunded}”")] {
+            browser.until_text("#orders-state", said).await;
+        }
+        until_state(&browser, &order, refunded).await;
         browser.close_quietly().await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_order_that_is_used_and_charged_back_shows_both() {
-    let (api, voucher) = server(World::new().await).await;
-    let order = order_of(&api, 1, &voucher).await;
-    let payment = pay(&api, 1, &order).await;
-    as_admin(&api, "POST", &format!("/api/orders/{order}/redemption"), &json!({})).await.is(200);
-    let browser = board(&api, "en", PHONE).await;
-    until_state(&browser, &order, "Redeemed").await;
-    api.notify(&returned("charged_back", &payment)).await.is(204);
-    until_state(&browser, &order, "Redeemed, charged back").await;
-    assert_eq!(browser.count(&format!("[data-order='{order}'] button")).await, 0);
-    look(&browser).await;
-    browser.close_quietly().await;
-    let browser = board(&api, "zh-CN", DESKTOP).await;
-    until_state(&browser, &order, "已使用，已被拒付").await;
-    browser.close_quietly().await;
 }
 
 /// All forms are open.

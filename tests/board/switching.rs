@@ -58,12 +58,11 @@ async fn the_verdict_of_a_sale_is_there_when_one_comes_back_to_it() {
         where voucher_id = $1";
     sqlx::query(gone).bind(second.id.get()).execute(api.world.database.pool()).await.unwrap();
     browser.until_text("#figure-verdict", "✓").await;
-    choose(&browser, &first).await;
-    browser.until_text("#figure-left", "40 of 40").await;
-    choose(&browser, &second).await;
-    browser.until_text("#sale-state", "sold out").await;
-    browser.until_text("#figure-verdict", "✓").await;
     browser.until_text("#audit-state", "0 left of 0").await;
+    let more = "update seckill_vouchers set stock = 1, initial_stock = 1, revision = revision + 1
+        where voucher_id = $1";
+    sqlx::query(more).bind(second.id.get()).execute(api.world.database.pool()).await.unwrap();
+    browser.until_text("#figure-verdict", "not audited yet").await;
     browser.close_quietly().await;
 }
 

@@ -10,7 +10,7 @@
 //!
 //! `plan` is what a seed says of the faults, `round` runs it, `machine` has the faults that not every machine
 //! allows, `money` the other sales, `gateway` who takes it, `lines` the draw and the line, `shrink`
-//! looks for the least that still fails, `summary` counts, `rare` says which rare states rounds must have come to.
+//! looks for the fewest faults that still fail, `summary` counts, `rare` says which rare states rounds must have come to.
 
 mod gateway;
 mod lines;
@@ -95,11 +95,11 @@ async fn rounds(first: u64, count: u64) {
     summary.judge();
 }
 
-/// Looks for the least that fails, each time on servers of its own, and ends the test with it.
+/// Looks for the fewest faults that fail, each time on servers of its own, and ends the test with it.
 async fn fail(machine: &Machine, round: Round, words: &str) -> ! {
     let seed = round.seed;
     eprintln!(
-        "the round of seed {seed} FAILED: {round}\n{words}\nlooking for less that fails, too"
+        "the round of seed {seed} FAILED: {round}\n{words}\nlooking for fewer faults that do, too"
     );
     let least = shrink::smallest(round.clone(), async |round| {
         let mut grounds = Grounds::default();
@@ -111,7 +111,7 @@ async fn fail(machine: &Machine, round: Round, words: &str) -> ! {
     .await;
     panic!(
         "a round failed: make chaos SEED={seed} ROUNDS=1\n  {round}\n  {words}\n\
-         the least that still failed:\n  {least}"
+         the fewest that still failed:\n  {least}"
     );
 }
 

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::machine::{Clock, Machine, SmallDisk};
 use super::money::Money;
 use super::plan::{Disk, Fault, Reach, Round, Step, Victim};
-use crate::faults::crowd::{Answer, Crowd, WIDTH, What, in_progress, only};
+use crate::faults::crowd::{Answer, Crowd, WIDTH, What, only};
 use crate::faults::sale::{CLIENT_PATIENCE, MANY_USERS, Sale};
 use crate::faults::stage::Stage;
 use testkit::processes::{DEADLINE, Node, is_alive};
@@ -87,18 +87,15 @@ pub struct Figures {
     pub reached: Vec<&'static str>,
 }
 
-/// Proxies of one server: before the first node, and before the second.
-type Proxies = [Option<Proxy>; 2];
-
 struct Running<'a> {
     stage: &'a mut Stage,
     disk: Option<&'a SmallDisk>,
     clock: Option<Clock>,
-    redis: Proxies,
-    postgres: Proxies,
+    /// Before which server, and for which node.
+    proxies: Vec<(Server, usize, Proxy)>,
     /// The second one is the victim of faults.
     nodes: Vec<Node>,
-    money: Option<Money>,
+    money: Money,
     /// Holds orders until it is aborted.
     holder: Option<JoinHandle<()>>,
 }
@@ -106,17 +103,16 @@ struct Running<'a> {
 impl<'a> Running<'a> {
     async fn start(ground: &'a mut Ground, machine: &Machine, round: &Round) -> Self {
         let jumps = round.steps.iter().any(|step| matches!(step.fault, Fault::ClockJump(_)));
+        let money = Money::open(&ground.stage.sale, round.seed).await;
         let mut running = Self {
             stage: &mut ground.stage,
             disk: ground.disk.as_ref().map(|(disk, _)| disk),
             clock: jumps.then(|| machine.clock()),
-            redis: [None, None],
-            postgres: [None, None],
+            proxies: Vec::new(),
             nodes: Vec::new(),
-            money: None,
+            money,
             holder: None,
         };
-        running.money = Some(Money::open(&running.stage.sale, round.seed).await);
         for step in &round.steps {
             match step.fault {
                 Fault::Cut(server, _, reach) => running.put_proxies_before(server, reach).await,
@@ -135,27 +131,32 @@ impl<'a> Running<'a> {
 
     async fn put_proxies_before(&mut self, server: Server, reach: Reach) {
         let sale = &self.stage.sale;
-        for node in 0..2 {
-            let proxies = if server == Server::Redis { &self.redis } else { &self.postgres };
-            if node == 0 && reach == Reach::SecondNode || proxies[node].is_some() {
+        for node in usize::from(reach == Reach::SecondNode)..2 {
+            if self.proxy(server, node).is_some() {
                 continue;
             }
-            if server == Server::Redis {
-                self.redis[node] = Some(Proxy::start(&sale.redis_url).await.unwrap());
-                continue;
-            }
-            self.postgres[node] = Some(Proxy::before_postgres(&sale.database_url).await.unwrap());
+            let proxy = match server {
+                Server::Redis => Proxy::start(&sale.redis_url).await,
+                Server::Postgres => Proxy::before_postgres(&sale.database_url).await,
+            };
+            self.proxies.push((server, node, proxy.unwrap()));
         }
+    }
+
+    fn proxy(&self, server: Server, node: usize) -> Option<&Proxy> {
+        self.proxies.iter().find(|it| (it.0, it.1) == (server, node)).map(|it| &it.2)
+    }
+
+    fn proxies(&self, server: Server) -> impl Iterator<Item = &Proxy> {
+        self.proxies.iter().filter(move |it| it.0 == server).map(|it| &it.2)
     }
 
     fn serve(&self, node: usize, listen: SocketAddr) -> Command {
         let sale = &self.stage.sale;
-        let redis = self.redis[node].as_ref().map_or(sale.redis_url.as_str(), Proxy::url);
-        let postgres = self.postgres[node].as_ref().map_or(&*sale.database_url, Proxy::url);
+        let redis = self.proxy(Server::Redis, node).map_or(sale.redis_url.as_str(), Proxy::url);
+        let postgres = self.proxy(Server::Postgres, node).map_or(&*sale.database_url, Proxy::url);
         let mut command = sale.serve_at(listen, postgres, redis);
-        if let Some(money) = &self.money {
-            money.configure(&mut command);
-        }
+        self.money.configure(&mut command);
         if let Some(clock) = self.clock.as_ref().filter(|_| node == 1) {
             clock.apply(&mut command);
         }
@@ -174,8 +175,7 @@ impl<'a> Running<'a> {
                 self.holder = Some(tokio::spawn(hold_orders(url)));
             }
             Fault::SlowReconnect(_) => {
-                let slow = |proxy: &Proxy| proxy.slow_down(SLOW_CONNECTION);
-                self.postgres.iter().flatten().for_each(slow);
+                self.slow_down(SLOW_CONNECTION);
                 self.break_by(Server::Postgres, NetworkFault::Down);
                 tokio::time::sleep(CUT_FOR).await;
                 self.break_by(Server::Postgres, NetworkFault::None);
@@ -198,9 +198,7 @@ impl<'a> Running<'a> {
             }
             // Its connection breaks, so what it did is taken back.
             Fault::HoldOrders => self.holder.take().unwrap().abort(),
-            Fault::SlowReconnect(_) => {
-                self.postgres.iter().flatten().for_each(|proxy| proxy.slow_down(Duration::ZERO));
-            }
+            Fault::SlowReconnect(_) => self.slow_down(Duration::ZERO),
         }
     }
 
@@ -247,8 +245,11 @@ impl<'a> Running<'a> {
     }
 
     fn break_by(&self, server: Server, fault: NetworkFault) {
-        let proxies = if server == Server::Redis { &self.redis } else { &self.postgres };
-        proxies.iter().flatten().for_each(|proxy| proxy.break_by(fault));
+        self.proxies(server).for_each(|proxy| proxy.break_by(fault));
+    }
+
+    fn slow_down(&self, connecting: Duration) {
+        self.proxies(Server::Postgres).for_each(|proxy| proxy.slow_down(connecting));
     }
 
     /// All the steps, each at its time. Returns when the last one is over.
@@ -299,15 +300,13 @@ pub async fn run(ground: &mut Ground, machine: &Machine, round: &Round) -> Figur
     ground.stage.sale = ground.stage.sale.another(round.strategy).await.of_vouchers(VOUCHERS).await;
     let mut running = Running::start(ground, machine, round).await;
     let addresses: Vec<SocketAddr> = running.nodes.iter().map(|node| node.address).collect();
-    let crowd = Crowd::start(&running.stage.sale, &addresses);
-    let mut money = running.money.take().unwrap();
-    money.begin(&running.stage.sale, &addresses);
-    running.money = Some(money);
+    let crowd = Crowd::start(&running.stage.sale, &running.nodes);
+    running.money.begin(&running.stage.sale, &addresses);
     crowd.orders_after(Instant::now(), round.orders_before).await;
     let mended = running.faults(&round.steps).await;
     let (first, all) = sells_again(&crowd, mended).await;
     let answers = crowd.go_home().await;
-    let (money, reached) = running.money.take().unwrap().settle(&running.stage.sale).await;
+    let (money, reached) = running.money.settle(&running.stage.sale).await;
     judge(&running.stage.sale, round, &answers).await;
     let count = |wanted: fn(&What) -> bool| answers.iter().filter(|one| wanted(&one.what)).count();
     Figures {
@@ -348,9 +347,8 @@ async fn sells_again(crowd: &Crowd, since: Instant) -> (Duration, Duration) {
 async fn judge(sale: &Sale, round: &Round, answers: &[Answer]) {
     let on_second_node = |answer: &Answer| answer.worker % 2 == 1;
     let (of_second, of_first): (Vec<_>, Vec<_>) = answers.iter().cloned().partition(on_second_node);
-    let usual = vec![What::Unavailable, in_progress()];
-    only(&of_first, &usual);
-    let mut belong = usual;
+    only(&of_first, &[]);
+    let mut belong = Vec::new();
     for step in &round.steps {
         match step.fault {
             // Its connections break.

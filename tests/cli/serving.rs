@@ -7,7 +7,6 @@ use nix::sys::signal::Signal;
 use seckill::store::{Database, DatabaseDurability};
 use tokio::process::Command;
 
-use crate::database::pooler::world_of_demos;
 use testkit::closed_port::ClosedPort;
 use testkit::processes::{Node, place, seckill};
 use testkit::program::Program;
@@ -50,7 +49,7 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
     let files = ["SECKILL_REDIS_CA", "SECKILL_REDIS_CERT", "SECKILL_REDIS_KEY"];
     let set: HashSet<_> = program.variables().chain(["SECKILL_DATA_DIR"]).chain(files).collect();
     assert_eq!(named.flatten().collect::<HashSet<_>>(), set, "{help}");
-    let server = Node::start(program.command(&["serve"]).stderr(Stdio::null())).await;
+    let server = Node::listening(program.command(&["serve"]).stderr(Stdio::null())).await;
     let api = Api::at(world, server.address);
     api.get("/readyz").await.is(200);
     let board = api.get("/board").await.text;
@@ -118,14 +117,6 @@ async fn a_database_that_can_lose_orders_is_refused_when_that_is_asked_for() {
     database.watch_durability(true);
     assert!(database.run(async |_| Ok(())).await.is_err_and(|error| error.retry_may_help()));
     assert_eq!(database.durability(), DatabaseDurability::Unsafe);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_demos_json_is_alone_on_standard_output() {
-    let world = world_of_demos(&[]).await;
-    let demo = "--stock 5 --users 12 --attempts 2 --nodes 2";
-    let verdict = Program::on(&world).demo(demo).await;
-    assert_eq!((&verdict["orders"], &verdict["holds"]), (&5.into(), &true.into()), "{verdict}");
 }
 
 /// Redis is away from the start, and 30 buyers ask: the log says so once.

@@ -64,14 +64,11 @@ async fn a_role_that_makes_no_tables_serves_and_one_that_reads_audits() {
     let added = api.call_with("POST", "/api/vouchers", &admin, &terms).await;
     let voucher = added.is(201).text_of("id").to_owned();
     let order = api.buy(2, &voucher).await.is(201).text_of("order_id").to_owned();
-    let begun = api.call_as(2, "POST", &format!("/api/orders/{order}/payments")).await;
-    let path = format!("/api/sandbox/payments/{}", begun.is(201).text_of("payment_id"));
-    let pay = serde_json::json!({ "action": "pay" });
-    api.call_with("POST", &path, &api.world.token(2), &pay).await.is(204);
-    let path = format!("/api/orders/{order}");
-    assert_eq!(api.get_as(2, &path).await.is(200).text_of("status"), "paid");
+    let payment = api.own_payment(2, &order).await;
+    api.pay_in_sandbox(&payment).await;
+    assert_eq!(api.status(2, &order).await, "paid");
     let cancelled = api.buy(3, &voucher).await.is(201).text_of("order_id").to_owned();
-    api.call_as(3, "POST", &format!("/api/orders/{cancelled}/cancellation")).await.is(200);
+    api.own_step(3, &cancelled, "cancellation").await.is(200);
     let line = serde_json::json!({
         "title": "drawn", "stock": 1, "begin_time": "2020-01-01T00:00:00Z", "end_time": "2100-01-01T00:00:00Z",
         "draw_time": "2099-01-01T00:00:00Z",

@@ -4,11 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
-use std::process::Command;
 
 use testkit::markdown::MarkdownPage;
 
-use super::{files, read, root};
+use super::{files, read, root, words};
 
 /// The pages with tables of steps.
 const STORIES: [&str; 4] = [
@@ -17,9 +16,6 @@ const STORIES: [&str; 4] = [
     "crates/lab/README.md",
     "crates/tools/README.md",
 ];
-
-/// What `make` alone shows.
-const FIRST_TARGETS: [&str; 6] = ["demo", "test", "play", "serve", "lab", "bench"];
 
 /// Every page for people, by its path from the root.
 fn pages() -> BTreeMap<String, MarkdownPage> {
@@ -74,12 +70,6 @@ fn every_link_leads_to_a_file_and_to_a_heading_in_it() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Whether `word` stands in `text` by itself.
-fn has_word(text: &str, word: &str) -> bool {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    text.split(|c| !is_part(c)).any(|found| found == word)
-}
-
 /// `Type::function` and `Type::Variant` of a story are in one file together.
 #[test]
 fn what_a_story_calls_by_its_name_is_in_the_code() {
@@ -88,7 +78,9 @@ fn what_a_story_calls_by_its_name_is_in_the_code() {
     for story in STORIES {
         for name in MarkdownPage::of(&read(story)).quoted {
             let Some((of, name)) = name.split_once("::") else { continue };
-            let has_both = |source: &str| has_word(source, of) && has_word(source, name);
+            let has_both = |source: &str| {
+                [of, name].iter().all(|name| words(source).any(|word| word == *name))
+            };
             count += 1;
             if !sources.iter().any(|(_, source)| has_both(source)) {
                 wrong.push(format!("{story}: there is no {of}::{name}"));
@@ -122,43 +114,16 @@ fn both_languages_name_the_same_things_and_lead_to_the_same_files() {
 
 #[test]
 fn the_readme_names_every_crate() {
-    let manifests = files("crates", "toml").into_iter();
-    let manifests = manifests
-        .filter(|(file, _)| file.matches('/').count() == 2 && file.ends_with("/Cargo.toml"));
-    let name = |text: &str| {
-        text.lines()
-            .find_map(|line| Some(line.strip_prefix("name = \"")?.strip_suffix('"')?.to_owned()))
-    };
-    let names: Vec<String> = manifests.map(|(_, text)| name(&text).unwrap()).collect();
+    let crates = fs::read_dir(root().join("crates")).unwrap();
+    let manifests =
+        crates.map(|found| fs::read_to_string(found.unwrap().path().join("Cargo.toml")));
+    // It begins with its name.
+    let names = manifests.map(|text| text.unwrap().split('"').nth(1).unwrap().to_owned());
+    let names: Vec<String> = names.collect();
     assert!(names.len() > 8, "{names:?}");
     for page in ["README.md", "README.zh-CN.md"] {
         let quoted = MarkdownPage::of(&read(page)).quoted;
         let missing: Vec<_> = names.iter().filter(|name| !quoted.contains(name)).collect();
         assert!(missing.is_empty(), "{page} does not name {missing:?}");
     }
-}
-
-/// The targets that `make` prints with these arguments.
-fn printed_targets(arguments: &[&str]) -> Vec<String> {
-    let mut make = Command::new("make");
-    // Those of a `make` that runs this test.
-    make.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
-    let done = make.current_dir(root()).args(arguments).output().unwrap();
-    assert!(done.status.success(), "{done:?}");
-    let printed = String::from_utf8(done.stdout).unwrap();
-    let targets = printed.lines().filter_map(|line| line.strip_prefix("  make "));
-    targets.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
-}
-
-#[test]
-fn make_alone_shows_what_to_begin_with_and_make_help_shows_all() {
-    assert_eq!(printed_targets(&[]), FIRST_TARGETS);
-    let makefile = read("Makefile");
-    let described: Vec<&str> = makefile
-        .lines()
-        .filter(|line| line.contains(": ") && line.contains(" ## "))
-        .filter_map(|line| Some(line.split_once(':')?.0))
-        .collect();
-    assert!(described.len() > 25, "{described:?}");
-    assert_eq!(printed_targets(&["help"]), described);
 }

@@ -36,3 +36,7 @@ fn files(directory: &str, extension: &str) -> Vec<(String, String)> {
     let name = |path: &Path| path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
     found.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
 }
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}

@@ -29,32 +29,24 @@ fn page() -> String {
     read("docs/reliability.md")
 }
 
-/// The directory of tests in which a file lies, and its path from there: of the server
-/// (`tests/purchase/owners.rs`) or of another crate (`crates/redisson-lock/tests/lock.rs`).
-fn test_file(word: &str) -> Option<(&str, &str)> {
-    if let Some(path) = word.strip_prefix("tests/") {
-        return Some(("tests", path));
-    }
-    let (name, path) = word.strip_prefix("crates/")?.split_once("/tests/")?;
-    let directory = &word[..word.len() - path.len() - 1];
-    (!name.contains('/')).then_some((directory, path))
+/// Whether it names a file of tests, of the server (`tests/purchase/owners.rs`) or of another crate
+/// (`crates/redisson-lock/tests/lock.rs`).
+fn is_test_file(word: &str) -> bool {
+    word.starts_with("tests/") || word.starts_with("crates/") && word.contains("/tests/")
 }
 
 /// Asserts that the test binary of its crate has this file: each module is declared by the one above it.
 fn assert_is_compiled(file: &str) {
-    let (directory, path) = test_file(file).unwrap();
-    let path = path.strip_suffix(".rs").unwrap_or_else(|| panic!("{file} is no Rust"));
-    let mut above = format!("{directory}/main.rs");
-    let mut at = directory.to_owned();
-    for module in path.trim_end_matches("/mod").split('/') {
-        let declaration = format!("mod {module};");
-        let declares = |line: &str| line.strip_prefix("pub ").unwrap_or(line) == declaration;
-        assert!(read(&above).lines().any(declares), "{above} does not have {file}");
-        at = format!("{at}/{module}");
-        above = format!("{at}.rs");
-        if !root().join(&above).exists() {
-            above = format!("{at}/mod.rs");
-        }
+    let path = file.trim_end_matches(".rs").trim_end_matches("/mod");
+    let (directory, module) = path.rsplit_once('/').unwrap();
+    let all = ["/main.rs", ".rs", "/mod.rs"].map(|end| format!("{directory}{end}"));
+    let above = all.iter().find(|file| root().join(file).exists()).unwrap();
+    let declaration = format!("mod {module};");
+    let is_declared =
+        read(above).lines().any(|line| line.trim_start_matches("pub ") == declaration);
+    assert!(is_declared, "{above} does not have {file}");
+    if !above.ends_with("/main.rs") {
+        assert_is_compiled(above);
     }
 }
 
@@ -63,7 +55,7 @@ fn named(text: &str) -> Vec<(String, String)> {
     let mut file = None;
     let mut named = Vec::new();
     for word in MarkdownPage::of(text).quoted {
-        if test_file(&word).is_some() {
+        if is_test_file(&word) {
             file = Some(word);
         } else if word.matches('_').count() > 3
             && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
@@ -101,22 +93,15 @@ fn no_promise_is_without_a_proof() {
     }
 }
 
-/// The rounds in which each kind of fault comes.
-fn rounds_by_kind() -> BTreeMap<String, usize> {
-    let mut rounds = BTreeMap::new();
-    for seed in MEASURED {
-        for step in Round::of(seed).steps {
-            *rounds.entry(step.fault.kind()).or_default() += 1;
-        }
-    }
-    rounds
-}
-
 #[test]
 fn the_figures_are_those_of_the_faults_of_today() {
     let page = page();
     assert!(page.contains(&format!("SEED={} ROUNDS={}", MEASURED.start(), MEASURED.end())));
-    let rounds = rounds_by_kind();
+    // In which each kind of fault comes.
+    let mut rounds: BTreeMap<String, usize> = BTreeMap::new();
+    for step in MEASURED.flat_map(|seed| Round::of(seed).steps) {
+        *rounds.entry(step.fault.kind()).or_default() += 1;
+    }
     let mut missing: BTreeSet<&str> = rounds.keys().map(String::as_str).collect();
     for row in MarkdownPage::of(&page).rows {
         if let Some(count) = rounds.get(&row[0]) {

@@ -1,6 +1,5 @@
 //! Buyers who do not give up: each asks until it has its order, then the next one comes.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,6 +11,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::sale::Sale;
+use testkit::processes::Node;
 use testkit::wait::{eventually, eventually_or_tell};
 
 /// Buyers at once, spread over the nodes.
@@ -32,6 +32,13 @@ pub enum What {
     Else(String),
     /// The connection could not be made, or broke.
     Nothing,
+}
+
+impl What {
+    /// The buyer knows of an order.
+    pub const fn is_served(&self) -> bool {
+        matches!(self, Self::Ordered(_) | Self::AlreadyBought(_))
+    }
 }
 
 /// Reads an answer. One that does not come in time reads `Else("hang")`.
@@ -77,7 +84,8 @@ pub struct Crowd {
 
 impl Crowd {
     /// Worker *w* asks node *w* mod nodes, in the names of the users *w* + 1, *w* + 17, …
-    pub fn start(sale: &Sale, nodes: &[SocketAddr]) -> Self {
+    pub fn start<'a>(sale: &Sale, nodes: impl IntoIterator<Item = &'a Node>) -> Self {
+        let nodes: Vec<SocketAddr> = nodes.into_iter().map(|node| node.address).collect();
         let answers = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::new(AtomicBool::new(false));
         let mut workers = JoinSet::new();
@@ -97,7 +105,7 @@ impl Crowd {
                         }
                         let sent = Instant::now();
                         let what = read(client.post(url).bearer_auth(&token).send().await).await;
-                        let served = matches!(what, What::Ordered(_) | What::AlreadyBought(_));
+                        let served = what.is_served();
                         let took = sent.elapsed();
                         answers.lock().unwrap().push(Answer { worker, buyer, sent, took, what });
                         if served {
@@ -112,7 +120,7 @@ impl Crowd {
     }
 
     /// The same, when the sale is under way.
-    pub async fn buying(sale: &Sale, nodes: &[SocketAddr]) -> Self {
+    pub async fn buying<'a>(sale: &Sale, nodes: impl IntoIterator<Item = &'a Node>) -> Self {
         let crowd = Self::start(sale, nodes);
         crowd.orders_after(Instant::now(), UNDER_WAY).await;
         crowd
@@ -127,23 +135,11 @@ impl Crowd {
         let ordered =
             |answer: &Answer| answer.sent >= since && matches!(answer.what, What::Ordered(_));
         let goes_on = async || self.count(ordered) >= orders;
-        eventually_or_tell("the sale goes on", goes_on, || self.told_after(since)).await;
-    }
-
-    /// How often each answer was given to those who asked after `since`, and the longest time that one took.
-    fn told_after(&self, since: Instant) -> String {
-        let mut told: HashMap<String, (usize, Duration)> = HashMap::new();
-        for answer in self.answers.lock().unwrap().iter().filter(|answer| answer.sent >= since) {
-            let what = match &answer.what {
-                What::Ordered(_) => "ordered".to_owned(),
-                What::AlreadyBought(_) => "already bought".to_owned(),
-                other => format!("{other:?}"),
-            };
-            let (count, longest) = told.entry(what).or_insert((0, Duration::ZERO));
-            *count += 1;
-            *longest = answer.took.max(*longest);
-        }
-        format!("after {:?}: {told:?}", since.elapsed())
+        let last = || {
+            let answers = self.answers.lock().unwrap();
+            format!("{:#?}", &answers[answers.len().saturating_sub(WIDTH)..])
+        };
+        eventually_or_tell("the sale goes on", goes_on, last).await;
     }
 
     /// How long after `since` each worker's first order was acknowledged, of those that were
@@ -181,16 +177,21 @@ impl Crowd {
         }
         std::mem::take(&mut *self.answers.lock().unwrap())
     }
+
+    /// The same. What they were told may be told, and is in the books: see [`only`] and [`Sale::settle`].
+    pub async fn settle(self, sale: &Sale, of_the_fault: &[What]) -> Vec<Answer> {
+        let answers = self.go_home().await;
+        only(&answers, of_the_fault);
+        sale.settle(&answers).await;
+        answers
+    }
 }
 
-/// Fails on an answer that no buyer should ever get; `allowed` are the ones that belong to
-/// the fault.
-pub fn only(answers: &[Answer], allowed: &[What]) {
-    let unexpected = |answer: &&Answer| {
-        !matches!(answer.what, What::Ordered(_) | What::AlreadyBought(_))
-            && !allowed.contains(&answer.what)
-    };
-    let unexpected: Vec<_> = answers.iter().filter(unexpected).collect();
+/// Fails on an answer that no buyer should ever get, and that does not belong to the fault.
+pub fn only(answers: &[Answer], of_the_fault: &[What]) {
+    let usual = [What::Unavailable, in_progress()];
+    let mut unexpected: Vec<_> = answers.iter().filter(|answer| !answer.what.is_served()).collect();
+    unexpected.retain(|it| !usual.contains(&it.what) && !of_the_fault.contains(&it.what));
     assert!(unexpected.is_empty(), "{unexpected:#?}");
 }
 

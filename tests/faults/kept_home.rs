@@ -4,14 +4,12 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use testkit::processes::{Node, descendants_of, is_alive, living_in, place, seckill};
+use testkit::shop::api_client::Client;
 use testkit::wait::eventually;
 
-async fn voucher_titles(node: &Node) -> Vec<String> {
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let url = format!("http://{}/api/vouchers", node.address);
-    let vouchers: Value = client.get(url).send().await.unwrap().json().await.unwrap();
-    let vouchers = vouchers.as_array().unwrap();
-    vouchers.iter().map(|voucher| voucher["title"].as_str().unwrap().to_owned()).collect()
+async fn voucher_titles(node: &Node) -> Vec<Value> {
+    let vouchers = Client::at(node.address).get("/api/vouchers").await;
+    vouchers.body.as_array().unwrap().iter().map(|voucher| voucher["title"].clone()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,7 +37,7 @@ async fn a_killed_serve_takes_its_servers_along_and_the_next_has_the_data() {
     first.send(Signal::SIGKILL);
     first.ended().await;
     // The next one may come while the servers of the first still stop.
-    let second = Node::start(&mut serve()).await;
+    let mut second = Node::start(&mut serve()).await;
     eventually("the servers of the killed one are gone", async || {
         !servers.iter().any(|pid| is_alive(*pid))
     })
@@ -47,7 +45,6 @@ async fn a_killed_serve_takes_its_servers_along_and_the_next_has_the_data() {
     assert_eq!(voucher_titles(&second).await, ["kept"]);
 
     second.send(Signal::SIGTERM);
-    let mut second = second;
     assert_eq!(second.ended().await.code(), Some(0));
     assert_eq!(living_in(place.path()), [0; 0]);
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use nix::sys::signal::Signal;
 use tokio::net::TcpStream;
 
-use super::crowd::{Answer, Crowd, What, in_progress, only};
+use super::crowd::{Answer, Crowd, What};
 use super::stage::{SOLD_BY, Stage};
 use testkit::shop::held_rows::end_those_who_wait;
 use testkit::wait::eventually;
@@ -24,7 +24,7 @@ async fn a_killed_node_locks_its_buyers_out_no_longer_than_one_lease() {
         let stage = Stage::new(strategy).await;
         let (living, mut dying) = (stage.node().await, stage.node().await);
         // Buyers with even numbers ask the second node.
-        let crowd = Crowd::buying(&stage, &[living.address, dying.address]).await;
+        let crowd = Crowd::buying(&stage, [&living, &dying]).await;
 
         let row = stage.hold_the_row().await;
         stage.waiting_for_the_row(2 * stage.at_the_row()).await;
@@ -49,11 +49,9 @@ async fn a_killed_node_locks_its_buyers_out_no_longer_than_one_lease() {
             assert!(matches!(told, What::Ordered(_)), "{told:?}");
         }
         crowd.orders_after(killed, 100).await;
-        let answers = crowd.go_home().await;
-        only(&answers, &[What::Unavailable, What::Nothing, in_progress()]);
+        let answers = crowd.settle(&stage, &[What::Nothing]).await;
         let nothing = |answer: &&Answer| answer.what == What::Nothing;
         assert!(answers.iter().filter(nothing).all(|answer| answer.worker % 2 == 1));
-        stage.settle(&answers).await;
         stage.end().await;
     }
 }
@@ -63,8 +61,7 @@ async fn a_node_told_to_end_finishes_what_it_began() {
     for strategy in SOLD_BY {
         let stage = Stage::new(strategy).await;
         let mut node = stage.node().await;
-        let address = node.address;
-        let crowd = Crowd::buying(&stage, &[address]).await;
+        let crowd = Crowd::buying(&stage, [&node]).await;
 
         let row = stage.hold_the_row().await;
         stage.waiting_for_the_row(stage.at_the_row()).await;
@@ -72,15 +69,11 @@ async fn a_node_told_to_end_finishes_what_it_began() {
         eventually("several have begun", async || stage.locked().len() >= 2).await;
         let begun = stage.locked();
         node.send(Signal::SIGTERM);
-        closed(address).await;
+        closed(node.address).await;
         row.rollback().await.unwrap();
-        let status = node.ended().await;
-
-        assert_eq!(status.code(), Some(0));
+        assert_eq!(node.ended().await.code(), Some(0));
         assert!(stage.locked().is_empty(), "{:?}", stage.locked());
-        let answers = crowd.go_home().await;
-        only(&answers, &[What::Unavailable, What::Nothing, in_progress()]);
-        stage.settle(&answers).await;
+        let answers = crowd.settle(&stage, &[What::Nothing]).await;
         served_or_told_that_it_is_unknown(&stage, &begun, &answers).await;
         stage.end().await;
     }
@@ -94,10 +87,8 @@ async fn served_or_told_that_it_is_unknown(
     answers: &[Answer],
 ) {
     for buyer in begun.keys() {
-        let own = answers.iter().filter(|answer| answer.buyer == *buyer);
-        let told: Vec<_> = own.map(|answer| answer.what.clone()).collect();
-        let answered = told.iter().any(|what| *what != What::Nothing);
-        assert!(answered, "buyer {buyer} began and was told nothing: {told:?}");
+        let mut own = answers.iter().filter(|answer| answer.buyer == *buyer);
+        assert!(own.any(|answer| answer.what != What::Nothing), "buyer {buyer} was told nothing");
     }
     let buyers: Vec<i64> = begun.keys().copied().collect();
     let orders: i64 = sqlx::query_scalar("select count(*) from orders where user_id = any($1)")
@@ -113,8 +104,7 @@ async fn a_node_told_twice_to_end_ends_at_once() {
     for strategy in SOLD_BY {
         let stage = Stage::new(strategy).await;
         let mut node = stage.node().await;
-        let crowd = Crowd::buying(&stage, &[node.address]).await;
-
+        let crowd = Crowd::buying(&stage, [&node]).await;
         // With the row held it cannot finish what it began: only the second signal ends it.
         let row = stage.hold_the_row().await;
         stage.waiting_for_the_row(stage.at_the_row()).await;
@@ -123,9 +113,7 @@ async fn a_node_told_twice_to_end_ends_at_once() {
         node.send(Signal::SIGTERM);
         assert_eq!(node.ended().await.code(), Some(130));
         row.rollback().await.unwrap();
-        let answers = crowd.go_home().await;
-        only(&answers, &[What::Unavailable, What::Nothing, in_progress()]);
-        stage.settle(&answers).await;
+        crowd.settle(&stage, &[What::Nothing]).await;
         stage.end().await;
     }
 }

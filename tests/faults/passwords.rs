@@ -86,10 +86,6 @@ impl Guarded {
     }
 }
 
-async fn says(node: &Node, words: &str) {
-    eventually(&format!("the log says: {words}"), async || node.log().contains(words)).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_password_that_changes_in_the_file_of_the_url_or_of_passwords_is_read_again() {
     for variable in ["DATABASE_URL_FILE", "PGPASSFILE"] {
@@ -123,12 +119,13 @@ async fn a_password_that_changes_in_the_file_of_the_url_or_of_passwords_is_read_
 const END_ALL: &str = "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'seckill %'";
 
 /// A process that sells from two databases sells twice what both of them have. In none of the other places is a sale:
-/// whoever connects there sells nothing.
+/// whoever connects there sells nothing. Each text that is of no use is told by itself: it may have been half written.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_comes_to_name_another_database_is_for_the_next_start() {
+async fn a_file_that_comes_to_name_another_database_is_for_the_next_start_and_is_told() {
     let guarded = Guarded::new().await;
     guarded.run("create role seckill superuser login").await;
     let elsewhere = [("options", "-csearch_path=nowhere")];
+    let another = "names another server or database";
     let mut buyers = 1..;
     for (first, then) in [
         (guarded.url_of("seckill"), guarded.url_of("elsewhere")),
@@ -139,31 +136,19 @@ async fn a_file_that_comes_to_name_another_database_is_for_the_next_start() {
     ] {
         let node = guarded.node_by_file(&first).await;
         guarded.stage.served(&node, buyers.next().unwrap()).await;
-        guarded.write("file", &then);
-        says(&node, "names another server or database").await;
+        for (text, words, times) in [
+            (guarded.url_of("seck"), "/seck: ", 1),
+            ("postg".to_owned(), "it must begin with postgres://", 1),
+            (then, another, 2),
+        ] {
+            guarded.write("file", &text);
+            eventually(words, async || node.log().matches(words).count() == times).await;
+        }
         guarded.run(END_ALL).await;
         for buyer in buyers.by_ref().take(18) {
             guarded.stage.served(&node, buyer).await;
         }
     }
-    guarded.stage.end().await;
-}
-
-/// Each text that is of no use is told by itself, and not only the first one: it may have been half written.
-#[tokio::test(flavor = "multi_thread")]
-async fn each_text_of_the_file_that_is_not_used_is_told() {
-    let guarded = Guarded::new().await;
-    let node = guarded.node_by_file(&guarded.url_of("seckill")).await;
-    for (text, words) in [
-        (guarded.url_of("seck"), "/seck: "),
-        ("postg".to_owned(), "it must begin with postgres://"),
-        (guarded.url_of("elsewhere"), "/elsewhere: "),
-    ] {
-        guarded.write("file", &text);
-        says(&node, words).await;
-    }
-    guarded.stage.served(&node, 1).await;
-    drop(node);
     guarded.stage.end().await;
 }
 
@@ -177,7 +162,8 @@ async fn parameters_that_are_not_supported_are_told_once_and_without_their_value
         // It has been read again.
         parameters.push((name, "hush-two"));
         guarded.write("file", &guarded.url_with("postgres", &parameters));
-        says(&node, &format!("the parameter {name}, which is not supported")).await;
+        let words = format!("the parameter {name}, which is not supported");
+        eventually(&words, async || node.log().contains(&words)).await;
     }
     guarded.stage.served(&node, 1).await;
     let log = node.stop().await;

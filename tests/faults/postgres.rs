@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::crowd::{Crowd, What, in_progress, only};
+use super::crowd::{Crowd, What};
 use super::stage::{SOLD_BY, Stage};
 use testkit::shop::held_rows::end_those_who_wait;
 
@@ -14,7 +14,7 @@ async fn sessions_that_a_third_party_ends_cost_nobody_an_order() {
     for strategy in SOLD_BY {
         let stage = Stage::new(strategy).await;
         let nodes = [stage.node().await, stage.node().await];
-        let crowd = Crowd::buying(&stage, &[nodes[0].address, nodes[1].address]).await;
+        let crowd = Crowd::buying(&stage, &nodes).await;
         let mut ended = 0;
         while ended < ENDED {
             let begun = Instant::now();
@@ -30,9 +30,7 @@ async fn sessions_that_a_third_party_ends_cost_nobody_an_order() {
             ended += usize::from(done == Some(true));
             crowd.orders_after(begun, 10).await;
         }
-        let answers = crowd.go_home().await;
-        only(&answers, &[What::Unavailable, in_progress()]);
-        stage.settle(&answers).await;
+        crowd.settle(&stage, &[]).await;
         stage.end().await;
     }
 }

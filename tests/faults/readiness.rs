@@ -17,6 +17,9 @@ use testkit::needs::needs_ipv6;
 use testkit::processes::Node;
 use testkit::wait::eventually;
 
+/// By their names in what a node says of itself.
+const STORES: [(Server, &str); 2] = [(Server::Postgres, "database"), (Server::Redis, "redis")];
+
 /// What a node says of itself.
 async fn says(stage: &Stage, node: &Node) -> (u16, Value) {
     let url = format!("http://{}/readyz", node.address);
@@ -43,7 +46,7 @@ async fn three_nodes(stage: &Stage, balancer: &Balancer) -> Vec<Node> {
     nodes
 }
 
-/// As the newest buyer hears it, through the balancer.
+/// What a buyer is told through the balancer.
 async fn buy(stage: &Stage, balancer: &Balancer, path: &str, buyer: i64) -> What {
     balancer.buy(path, &stage.token(buyer)).await.1
 }
@@ -54,12 +57,12 @@ async fn a_pause_of_redis_empties_no_service() {
     let (balancer, _probing) = Balancer::start(stage.client.clone());
     let nodes = three_nodes(&stage, &balancer).await;
     let sold_out = stage.another_of(1).await;
-    // Each node hears that it is sold out.
-    let mut heard = 0;
+    // Each node learns that it is sold out.
+    let mut asked = 0;
     eventually("it is sold out everywhere", async || {
-        heard += 1;
-        buy(&stage, &balancer, &sold_out.path(), heard).await;
-        heard > 20
+        asked += 1;
+        buy(&stage, &balancer, &sold_out.path(), asked).await;
+        asked > 20
     })
     .await;
 
@@ -74,7 +77,7 @@ async fn a_pause_of_redis_empties_no_service() {
     }
     assert_eq!(balancer.ready().len(), 3);
     for turn in 0..6 {
-        // Memory refuses rightly, reads answer, and a purchase hears when to come again.
+        // Memory refuses rightly, reads answer, and who buys is told when to come again.
         let refused = buy(&stage, &balancer, &sold_out.path(), 100 + turn).await;
         assert_eq!(refused, What::Else("sold_out".to_owned()));
         assert_eq!(buy(&stage, &balancer, &stage.path(), 200 + turn).await, What::Unavailable);
@@ -84,10 +87,8 @@ async fn a_pause_of_redis_empties_no_service() {
         }
     }
     stage.signal(Server::Redis, Signal::SIGCONT);
-    eventually("buyers are served again", async || {
-        matches!(buy(&stage, &balancer, &stage.path(), 300).await, What::Ordered(_))
-    })
-    .await;
+    let again = async || buy(&stage, &balancer, &stage.path(), 300).await.is_served();
+    eventually("buyers are served again", again).await;
     stage.end().await;
 }
 
@@ -112,10 +113,8 @@ async fn a_database_that_is_away_for_all_empties_no_service() {
     .await;
     assert_eq!(buy(&stage, &balancer, &stage.path(), 1).await, What::Unavailable);
     stage.signal(Server::Postgres, Signal::SIGCONT);
-    eventually("buyers are served again", async || {
-        matches!(buy(&stage, &balancer, &stage.path(), 2).await, What::Ordered(_))
-    })
-    .await;
+    let again = async || buy(&stage, &balancer, &stage.path(), 2).await.is_served();
+    eventually("buyers are served again", again).await;
     stage.end().await;
 }
 
@@ -135,7 +134,9 @@ async fn a_store_that_takes_no_writes_is_not_there() {
     assert_eq!(stage.buy(node.address, 1).await, What::Unavailable);
     assert_eq!(says(&stage, &node).await.1["redis"], "unavailable");
     memory("0");
-    stage.served(&node, 1).await;
+    // What was refused has left nothing behind.
+    let served = stage.served(&node, 1).await;
+    assert!(matches!(served, What::Ordered(_)), "{served:?}");
     let set = async |how: &str| {
         sqlx::query(sqlx::AssertSqlSafe(how)).execute(&stage.pool).await.unwrap();
         sqlx::query("select pg_reload_conf()").execute(&stage.pool).await.unwrap();
@@ -144,12 +145,10 @@ async fn a_store_that_takes_no_writes_is_not_there() {
     notices(&stage, &node, "database").await;
     assert_eq!(stage.buy(node.address, 2).await, What::Unavailable);
     set("alter system reset default_transaction_read_only").await;
-    stage.served(&node, 2).await;
-    eventually("it is there again", async || {
-        let said = says(&stage, &node).await.1;
-        said["database"] == "ok" && said["redis"] == "ok"
-    })
-    .await;
+    let served = stage.served(&node, 2).await;
+    assert!(matches!(served, What::Ordered(_)), "{served:?}");
+    has_database(&stage, &node).await;
+    assert_eq!(says(&stage, &node).await.1["redis"], "ok");
     stage.end().await;
 }
 
@@ -157,22 +156,19 @@ async fn a_store_that_takes_no_writes_is_not_there() {
 async fn a_short_pause_of_both_stores_empties_no_service() {
     let stage = Stage::new(Strategy::GroupCommit).await;
     let node = stage.node().await;
-    for server in [Server::Postgres, Server::Redis] {
+    for (server, store) in STORES {
         stage.signal(server, Signal::SIGSTOP);
-    }
-    for store in ["database", "redis"] {
         notices(&stage, &node, store).await;
     }
     assert_eq!(says(&stage, &node).await.0, 200);
-    for server in [Server::Postgres, Server::Redis] {
-        stage.signal(server, Signal::SIGCONT);
-    }
+    STORES.iter().for_each(|(server, _)| stage.signal(*server, Signal::SIGCONT));
     stage.served(&node, 1).await;
     stage.end().await;
 }
 
-/// One of three nodes reaches its stores through `proxies`, and through them the world is `broken` for it.
-async fn one_is_cut_off(with_redis: bool) {
+/// One of three nodes reaches its stores through proxies: first PostgreSQL is away for it, then Redis, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_alone_does_not_reach_its_stores_gets_no_requests() {
     let stage = Stage::new(Strategy::GroupCommit).await;
     let (balancer, _probing) = Balancer::start(stage.client.clone());
     let others = [stage.node().await, stage.node().await];
@@ -183,31 +179,22 @@ async fn one_is_cut_off(with_redis: bool) {
     for node in others.iter().chain([&lonely]) {
         balancer.add(node.address).await;
     }
-    postgres.break_by(Fault::Down);
-    if with_redis {
-        redis.break_by(Fault::Down);
+    for (of_redis, first) in [(Fault::None, 1), (Fault::Down, 10)] {
+        postgres.break_by(Fault::Down);
+        redis.break_by(of_redis);
+        let sent_away = async || says(&stage, &lonely).await.0 == 503;
+        eventually("the others get its requests", sent_away).await;
+        assert_eq!(says(&stage, &lonely).await.1["cut_off"], true);
+        eventually("the balancer knows", async || balancer.ready().len() == 2).await;
+        for buyer in first..first + 9 {
+            let bought = buy(&stage, &balancer, &stage.path(), buyer).await;
+            assert!(matches!(bought, What::Ordered(_)), "{bought:?}");
+        }
+        postgres.break_by(Fault::None);
+        redis.break_by(Fault::None);
+        eventually("it is back", async || balancer.ready().len() == 3).await;
     }
-    eventually("the others get its requests", async || says(&stage, &lonely).await.0 == 503).await;
-    assert_eq!(says(&stage, &lonely).await.1["cut_off"], true);
-    eventually("the balancer knows", async || balancer.ready().len() == 2).await;
-    for buyer in 1..=9 {
-        let bought = buy(&stage, &balancer, &stage.path(), buyer).await;
-        assert!(matches!(bought, What::Ordered(_)), "{bought:?}");
-    }
-    postgres.break_by(Fault::None);
-    redis.break_by(Fault::None);
-    eventually("it is back", async || balancer.ready().len() == 3).await;
     stage.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_alone_does_not_reach_the_database_gets_no_requests() {
-    one_is_cut_off(false).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_reaches_no_store_gets_no_requests() {
-    one_is_cut_off(true).await;
 }
 
 /// A session keeps what it began with: one that began while the database took no writes takes none for as long as it

@@ -34,32 +34,23 @@ async fn a_server_whose_connections_are_slow_to_make_starts_sells_and_recovers()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_whose_connections_are_never_made_is_not_ready_until_they_are() {
-    let stage = Stage::new(Strategy::GroupCommit).await;
-    let proxy = Proxy::before_postgres(&stage.database_url).await.unwrap();
-    proxy.break_by(Fault::Hold);
-    // It says where it listens when the limit for a connection is over.
-    let node = stage.node_by(proxy.url()).await;
-    assert_eq!(stage.get(node.address, "/readyz").await.0, 503);
-    proxy.break_by(Fault::None);
-    stage.served(&node, 1).await;
-    assert_eq!(stage.get(node.address, "/readyz").await.0, 200);
-    stage.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_server_waits_for_a_database_that_cannot_be_reached_at_its_start() {
     let stage = Stage::new(Strategy::GroupCommit).await;
     let proxy = Proxy::before_postgres(&stage.database_url).await.unwrap();
-    proxy.break_by(Fault::Down);
-    let node = stage.node_by(proxy.url()).await;
-    for (path, expected) in [("/healthz", 200), ("/readyz", 503), ("/api/vouchers", 503)] {
-        assert_eq!(stage.get(node.address, path).await.0, expected, "{path}");
+    // Where connections are never made, it says where it listens when the limit for one is over.
+    for (buyer, fault) in [(1, Fault::Hold), (2, Fault::Down)] {
+        proxy.break_by(fault);
+        let node = stage.node_by(proxy.url()).await;
+        assert_eq!(stage.get(node.address, "/readyz").await.0, 503);
+        if fault == Fault::Down {
+            assert_eq!(stage.get(node.address, "/healthz").await.0, 200);
+            assert_eq!(stage.get(node.address, "/api/vouchers").await.0, 503);
+            assert_eq!(stage.buy(node.address, buyer).await, What::Unavailable);
+        }
+        proxy.break_by(Fault::None);
+        stage.served(&node, buyer).await;
+        assert_eq!(stage.get(node.address, "/readyz").await.0, 200);
     }
-    assert_eq!(stage.buy(node.address, 1).await, What::Unavailable);
-    proxy.break_by(Fault::None);
-    stage.served(&node, 1).await;
-    assert_eq!(stage.get(node.address, "/readyz").await.0, 200);
     // One that is told to end while it waits ends at once, in good order.
     proxy.break_by(Fault::Down);
     let mut waiting = stage.node_by(proxy.url()).await;

@@ -7,7 +7,7 @@ use faults::{Fault, PostgresNode, Proxy, RedisNode};
 use seckill::purchase::Strategy;
 use sqlx::{Connection, PgConnection};
 
-use super::crowd::{Answer, Crowd, What, in_progress, only};
+use super::crowd::{Answer, Crowd, What, only};
 use super::sale::{Sale, USERS};
 use super::stage::SOLD_BY;
 use testkit::processes::Node;
@@ -61,7 +61,7 @@ impl Replicated {
         }
         let sale = Sale::open((primary.url(), &redis.url()), strategy, USERS).await;
         let nodes = [sale.node().await, sale.node().await];
-        let crowd = Crowd::buying(&sale, &[nodes[0].address, nodes[1].address]).await;
+        let crowd = Crowd::buying(&sale, &nodes).await;
         Self { primary, standby, replication, sale, nodes, crowd, _redis: redis }
     }
 
@@ -79,15 +79,12 @@ impl Replicated {
         self.primary.kill();
         self.crowd.refusals_after(killed).await;
         let before = self.crowd.go_home().await;
-        only(&before, &[What::Unavailable, in_progress()]);
+        only(&before, &[]);
         drop(self.nodes);
         self.standby.promote().await.unwrap();
         let sale = self.sale.at(self.standby.url());
         let node = sale.node().await;
-        let crowd = Crowd::buying(&sale, &[node.address]).await;
-        let after = crowd.go_home().await;
-        only(&after, &[What::Unavailable, in_progress()]);
-        sale.settle(&after).await;
+        Crowd::buying(&sale, [&node]).await.settle(&sale, &[]).await;
         (Promoted { sale, node, _server: self.standby, _redis: self._redis }, before)
     }
 }

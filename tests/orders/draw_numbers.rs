@@ -94,6 +94,24 @@ async fn no_number_is_taken_while_its_sale_is_paused_or_after_its_end() {
     assert_eq!(till.draw().await["number"], Value::Null);
 }
 
+/// A worker needs about a second to draw. A number that never draws anything would leave the choice to who knows the seed.
+#[tokio::test]
+async fn no_number_is_taken_in_the_last_five_seconds_of_a_sale() {
+    for (left_ms, is_taken) in [(5_001, true), (5_000, false), (4_999, false)] {
+        let till = before_its_number(1).await;
+        till.after(TimeDelta::hours(23) - TimeDelta::milliseconds(left_ms)).await;
+        let told = tell(&till, "7").await;
+        if is_taken {
+            told.is(204);
+            till.serve().await;
+            assert_eq!(till.draw().await["number"], "7");
+        } else {
+            told.problem(409, "sale_ended");
+            assert_eq!(till.draw().await["number"], Value::Null);
+        }
+    }
+}
+
 /// What could change who wins, or give time to find out who would.
 #[tokio::test]
 async fn from_its_number_to_its_draw_a_sale_changes_its_texts_and_nothing_else() {

@@ -127,7 +127,7 @@ async fn refunds_that_cannot_be_claimed_leave_readers_their_connections() {
         // What could not be claimed is found again.
         eventually("the gateway is told of all", async || {
             let _ = work.step().await;
-            let (refunded, cancelled) = (&till.gateway.refunded, &till.gateway.cancelled);
+            let (refunded, cancelled) = (&till.gateway().refunded, &till.gateway().cancelled);
             refunded.lock().unwrap().len() + cancelled.lock().unwrap().len() == 60
         })
         .await;

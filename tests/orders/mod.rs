@@ -7,4 +7,4 @@ mod life;
 mod life_model;
 mod lines;
 mod money;
-mod races;
+pub mod races;

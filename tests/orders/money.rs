@@ -69,7 +69,7 @@ async fn a_refund_that_the_gateway_never_takes_is_settled_outside_it() {
     till.pay(1, &orders[0], "t1").await;
     till.admin_step(&orders[0], "refund").await.is(202);
     till.own_step(1, &orders[0], "settlement").await.problem(403, "forbidden");
-    till.gateway.set_away(true);
+    till.gateway().set_away(true);
     till.gateway_work().await.step().await.unwrap();
     // For an hour it is no news; a second later `doctor` warns of it.
     let doctor = async || program.run(&["doctor"]).await.stdout;
@@ -87,7 +87,7 @@ async fn a_refund_that_the_gateway_never_takes_is_settled_outside_it() {
     let said = program.says(&settle).await;
     assert_eq!(said, format!("order {} is refunded: settled outside the gateway\n", orders[1]));
     // The gateway is not asked any more.
-    till.gateway.set_away(false);
+    till.gateway().set_away(false);
     till.after(TimeDelta::minutes(10)).await;
     assert_eq!(till.gateway_work().await.step().await.unwrap(), (0, 0));
     till.holds().await;
@@ -104,16 +104,16 @@ async fn the_gateway_is_told_of_a_cancellation_until_it_takes_it_or_for_the_thir
         payment
     };
     let payment = cancelled(1).await;
-    till.gateway.set_away(true);
+    till.gateway().set_away(true);
     assert_eq!(work.step().await.unwrap(), (1, 0));
     assert_eq!(work.step().await.unwrap(), (0, 0));
-    till.gateway.set_away(false);
+    till.gateway().set_away(false);
     till.after(TimeDelta::seconds(2)).await;
     assert_eq!(work.step().await.unwrap(), (1, 1));
     assert_eq!(work.step().await.unwrap(), (0, 0));
-    assert_eq!(*till.gateway.cancelled.lock().unwrap(), [payment]);
+    assert_eq!(*till.gateway().cancelled.lock().unwrap(), [payment]);
     cancelled(2).await;
-    till.gateway.set_away(true);
+    till.gateway().set_away(true);
     let mut tries = 0;
     for _ in 0..40 {
         tries += work.step().await.unwrap().0;
@@ -168,21 +168,21 @@ async fn an_id_that_orders_of_two_vouchers_have_asks_for_the_voucher() {
 async fn a_gateway_that_fails_gets_one_message_of_a_payment_at_a_time() {
     let till = Till::open(1).await;
     let order = till.buy(1).await;
-    till.gateway.set_away(true);
+    till.gateway().set_away(true);
     for round in 1..=3 {
         let answers = join_all((0..8).map(|_| till.own_step(1, &order, "payments"))).await;
         for answer in &answers {
             answer.problem(503, "unavailable");
             assert!(answer.header("retry-after").is_some(), "{answer:?}");
         }
-        assert_eq!(till.gateway.asked(), round, "one message a pause");
+        assert_eq!(till.gateway().asked(), round, "one message a pause");
         // The pause doubles from a second on, give or take a quarter.
         till.after(TimeDelta::seconds(6)).await;
     }
-    till.gateway.set_away(false);
+    till.gateway().set_away(false);
     till.own_step(1, &order, "payments").await.is(201);
     till.own_step(1, &order, "payments").await.is(201);
-    assert_eq!(till.gateway.asked(), 4);
+    assert_eq!(till.gateway().asked(), 4);
 }
 
 #[tokio::test]

@@ -78,7 +78,7 @@ pub async fn patient(world: &World) {
     set_wait_behind_sales(world.database.pool(), "10s").await;
 }
 
-async fn bought(shop: &Arc<Purchases>, number: i64, voucher: VoucherId) -> Order {
+pub async fn bought(shop: &Arc<Purchases>, number: i64, voucher: VoucherId) -> Order {
     match shop.buy(user(number), voucher).await.unwrap() {
         Outcome::Ordered(order) => order,
         refused => panic!("{refused:?}"),

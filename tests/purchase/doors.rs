@@ -35,21 +35,15 @@ impl Kind {
     }
 }
 
-/// What is behind it.
-enum Open {
-    Calls,
-    Batches(OrderWriter),
-    Service(Vec<Arc<Purchases>>),
-    Http,
-}
-
 /// A door of a world, at which one voucher is bought.
 pub struct Door {
     pub voucher: VoucherId,
     /// Moves a crowd's users on to the next node.
     pub turn: usize,
     kind: Kind,
-    open: Open,
+    writer: OrderWriter,
+    /// Those of the service.
+    nodes: Vec<Arc<Purchases>>,
     api: Api,
     ids: OrderIds,
     callers: Semaphore,
@@ -74,13 +68,18 @@ const TITLES: [(&str, [&str; 2]); 4] = [
     ("already_bought", ["用户已经购买过一次", "You have bought this voucher already"]),
 ];
 
+fn writing(world: &World, limits: Limits) -> OrderWriter {
+    OrderWriter::new(world.database.clone(), limits, false)
+}
+
 impl Door {
     pub async fn new(world: World, kind: Kind) -> Self {
         let ids = world.order_ids(None);
         let api = Api::at(world, ([127, 0, 0, 1], 0).into());
         let voucher = VoucherId::new(1).unwrap();
         let callers = Semaphore::new(8);
-        let mut door = Self { voucher, turn: 0, kind, open: Open::Calls, api, ids, callers };
+        let (writer, nodes) = (writing(&api.world, TOGETHER), Vec::new());
+        let mut door = Self { voucher, turn: 0, kind, writer, nodes, api, ids, callers };
         door.restart().await;
         door
     }
@@ -91,47 +90,38 @@ impl Door {
 
     /// New processes take the place of those that were there.
     pub async fn restart(&mut self) {
-        if let Open::Service(nodes) = &self.open {
-            for node in nodes {
-                node.shutdown().await;
-            }
+        for node in self.nodes.drain(..) {
+            node.shutdown().await;
         }
-        self.open = match self.kind {
-            Kind::Calls => Open::Calls,
-            Kind::Batches => {
-                Open::Batches(OrderWriter::new(self.world().database.clone(), TOGETHER, false))
-            }
+        self.writer = writing(self.world(), TOGETHER);
+        match self.kind {
+            Kind::Calls | Kind::Batches => {}
             Kind::Service(strategies) => {
-                let mut nodes = Vec::new();
                 for &strategy in strategies {
                     let options = PurchasesOptions { strategy, ..self.world().options() };
-                    nodes.push(self.world().purchases(options).await);
+                    let node = self.world().purchases(options).await;
+                    self.nodes.push(node);
                 }
-                Open::Service(nodes)
             }
-            Kind::Http => {
-                self.api.client.address = self.world().serve().await;
-                Open::Http
-            }
-        };
+            Kind::Http => self.api.client.address = self.world().serve().await,
+        }
     }
 
     /// One attempt of a user. Attempts that follow one another go to different nodes, and by different ways.
     pub async fn buy(&self, number: i64, attempt: usize) -> Told {
         let place = usize::try_from(number).unwrap() + attempt + self.turn;
-        match &self.open {
-            Open::Calls => {
+        match self.kind {
+            Kind::Calls => {
                 // Each is a transaction of its own, which a row keeps waiting for less than a second.
                 let _turn = self.callers.acquire().await.unwrap();
-                let writer = OrderWriter::new(self.world().database.clone(), ONE_BY_ONE, false);
-                self.place(&writer, number).await
+                self.place(&writing(self.world(), ONE_BY_ONE), number).await
             }
-            Open::Batches(writer) => self.place(writer, number).await,
-            Open::Service(nodes) => {
-                let node = &nodes[place % nodes.len()];
+            Kind::Batches => self.place(&self.writer, number).await,
+            Kind::Service(_) => {
+                let node = &self.nodes[place % self.nodes.len()];
                 node.buy(user(number), self.voucher).await.unwrap().into()
             }
-            Open::Http => self.ask(number, place.is_multiple_of(2), "en").await.into(),
+            Kind::Http => self.ask(number, place.is_multiple_of(2), "en").await.into(),
         }
     }
 
@@ -163,7 +153,7 @@ impl Door {
     /// Over HTTP a refusal is told in the language of the buyer, by both ways.
     pub async fn says_so_in_both_languages(&self, number: i64, code: &str) {
         let Some((_, titles)) = TITLES.iter().find(|(known, _)| *known == code) else { return };
-        let Open::Http = self.open else { return };
+        let Kind::Http = self.kind else { return };
         let languages = [("zh-CN,zh;q=0.9,en;q=0.8", "zh-CN"), ("en", "en")];
         for (title, (language, tag)) in titles.iter().zip(languages) {
             for has_body in [false, true] {

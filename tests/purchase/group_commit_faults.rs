@@ -12,7 +12,7 @@ use sqlx::Connection;
 
 use super::placing::orders_in_good_books;
 use super::shops::{
-    Answer, GROUPS, Linked, asks_again, buyers, linked_shop, locks_held, no_lock, nothing_was_done,
+    Answer, GROUPS, Linked, asks_again, buyers, linked_shop, no_lock, nothing_was_done,
 };
 use testkit::shop::held_rows::end_those_who_wait;
 use testkit::shop::world::{World, each_of, each_strategy, user};
@@ -32,8 +32,10 @@ async fn all_are_told(
     }
 }
 
-/// Everybody bought, what each was told is what is there, and no lock is left.
-async fn all_bought(world: &World, told: Vec<(i64, Answer)>) {
+/// Everybody bought, and one had bought before; what each was told is what is there, and no lock is left.
+async fn settled(world: &World, mut told: Vec<(i64, Answer)>) {
+    let first = orders::list_of_user(world.database.pool(), user(30), None, 2).await.unwrap();
+    told.push((30, Ok(Outcome::Ordered(first[0].clone()))));
     let count = told.len() as i64;
     for (number, answer) in told {
         let Ok(Outcome::Ordered(order)) = answer else { panic!("{number}: {answer:?}") };
@@ -66,7 +68,7 @@ async fn cut(world: &World, break_it: impl AsyncFnOnce(&Linked)) -> Vec<(i64, An
     for (first, last) in [(2, 2), (3, 3), (4, 29)] {
         told.push(buyers(&linked.shop, voucher, first, last));
         if world.strategy == GROUPS[0] {
-            eventually("they have their locks", async || locks_held(world, last).await == last)
+            eventually("they have their locks", async || world.locks_held(1..=last).await == last)
                 .await;
         }
     }
@@ -80,13 +82,6 @@ async fn cut(world: &World, break_it: impl AsyncFnOnce(&Linked)) -> Vec<(i64, An
     answers.push((31, linked.shop.buy(user(31), voucher).await));
     must("the shutdown ends", linked.shop.shutdown()).await;
     answers
-}
-
-/// As [`all_bought`]; with the one who bought before.
-async fn settled(world: &World, mut told: Vec<(i64, Answer)>) {
-    let first = orders::list_of_user(world.database.pool(), user(30), None, 2).await.unwrap();
-    told.push((30, Ok(Outcome::Ordered(first[0].clone()))));
-    all_bought(world, told).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -24,17 +24,6 @@ async fn many(world: &World, count: usize, stock: i32) -> Vec<VoucherId> {
     vouchers
 }
 
-/// Until a statement sleeps, as the database was made to.
-async fn until_a_batch_sleeps(world: &World) {
-    let sleeping = "select count(*) from pg_stat_activity
-                    where datname = current_database() and wait_event = 'PgSleep'";
-    eventually("a batch is under way", async || {
-        let count = sqlx::query_scalar::<_, i64>(sleeping);
-        count.fetch_one(world.database.pool()).await.unwrap() == 1
-    })
-    .await;
-}
-
 /// The same order for somebody else.
 fn by((voucher, order): OrderOf, buyer: i64) -> OrderOf {
     (voucher, NewOrder { user: user(buyer), ..order })
@@ -220,7 +209,7 @@ async fn orders_whose_answer_was_lost_stay_in_doubt_while_their_rows_are_held() 
     let holder = world.begin("select pg_advisory_xact_lock(1)").await;
     let all = [1, 2, 3].map(|buyer| order(vouchers[buyer as usize % 2], buyer));
     let cut = async {
-        until_a_batch_sleeps(&world).await;
+        world.until_one_sleeps().await;
         proxy.break_by(Fault::Down);
         let pool = linked.purchases();
         eventually("its connection is cut", async || pool.size() == 0).await;
@@ -253,7 +242,7 @@ async fn a_batch_of_many_vouchers_whose_connection_ends_is_placed_once() {
     let writer = writer(&world.database);
     let all: Vec<_> = (1..=20).map(|buyer| order(vouchers[buyer as usize % 5], buyer)).collect();
     let ends = async {
-        until_a_batch_sleeps(&world).await;
+        world.until_one_sleeps().await;
         let end = "select pg_terminate_backend(pid) from pg_stat_activity
                    where datname = current_database() and wait_event = 'PgSleep'";
         run_sql(&world.database_url, &definition).await;

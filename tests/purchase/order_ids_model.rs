@@ -1,4 +1,4 @@
-//! Workers of order ids by drawn steps: ids rise in each and none comes twice, whatever the clock and Redis do.
+//! Workers of order ids by random steps: ids rise in each and none comes twice, whatever the clock and Redis do.
 
 use std::sync::Arc;
 

@@ -143,21 +143,6 @@ async fn a_buyer_who_buys_again_too_soon_leaves_the_batch_to_its_neighbours() {
     }
 }
 
-#[tokio::test]
-async fn how_long_the_queue_was_is_known_when_it_is_gone() {
-    let world = World::new().await;
-    world.users(9).await;
-    let voucher = world.voucher(20).await.id;
-    let writer = writer(&world.database);
-    assert_eq!(writer.waiting_peak(), 0);
-    // Nobody looks while they wait.
-    place(&writer, &new_orders(voucher, 1, &[1, 2, 3, 4, 5, 6, 7, 8, 9])).await;
-    assert_eq!((writer.waiting(), writer.waiting_peak()), (0, 9));
-    // A look resets nothing, and fewer who wait later do not make it smaller.
-    place(&writer, &new_orders(voucher, 11, &[1, 2])).await;
-    assert_eq!(writer.waiting_peak(), 9);
-}
-
 /// Batches of overlapping users and vouchers, by writers and on connections of their own, each sent
 /// twice as after a lost answer, in an order that the seed says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

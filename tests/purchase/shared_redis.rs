@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use redis::Value;
-use serde_json::json;
 use testkit::processes;
 use testkit::program::Program;
 use testkit::redis_nodes::{Cluster, Node};
-use testkit::shop::api_client::Api;
+use testkit::shop::api_client::{Api, another_code};
 use testkit::shop::world::World;
 
 const PHONE: &str = "13800138000";
@@ -38,13 +37,10 @@ async fn sells_and_lets_in(program: &Program, world: World, code: impl AsyncFnOn
         api.buy(user, voucher).await.is(201);
     }
     api.buy(1, voucher).await.problem(409, "already_bought");
-    api.post("/api/login-codes", &json!({ "phone": PHONE })).await.is(202);
-    let wrong = json!({ "phone": PHONE, "code": "000000" });
+    api.ask_code(PHONE).await.is(202);
     let code = code().await;
-    if code != "000000" {
-        api.post("/api/sessions", &wrong).await.problem(401, "unauthenticated");
-    }
-    api.post("/api/sessions", &json!({ "phone": PHONE, "code": code })).await.is(201);
+    api.try_code(PHONE, &another_code(&code)).await.problem(401, "unauthenticated");
+    api.try_code(PHONE, &code).await.is(201);
     server.stop().await;
 }
 

@@ -66,13 +66,13 @@ pub fn nothing_was_done((number, answer): (i64, Answer)) {
     assert!(error.retry_may_help() && !error.outcome_unknown(), "{number}: {error:?}");
 }
 
-/// Asks again while the answer is such an error: on a machine that is busy with other tests an order's turn may not come
+/// Asks again while the answer is an error after which it may: on a machine that is busy with other tests an order's turn may not come
 /// within its second. Returns what the buyer is told then.
 pub async fn asks_again(
     shop: &Arc<Purchases>,
     voucher: VoucherId,
     number: i64,
-    is_such: fn(&PurchaseError) -> bool,
+    may_ask_again: fn(&PurchaseError) -> bool,
 ) -> &'static str {
     let mut code = "";
     eventually("the buyer has an answer", async || match shop.buy(user(number), voucher).await {
@@ -81,7 +81,7 @@ pub async fn asks_again(
             true
         }
         Err(error) => {
-            assert!(is_such(&error), "{error:?}");
+            assert!(may_ask_again(&error), "{error:?}");
             false
         }
     })
@@ -89,17 +89,8 @@ pub async fn asks_again(
     code
 }
 
-/// How many of users 1 to `users` hold the lock of purchases.
-pub async fn locks_held(world: &World, users: i64) -> i64 {
-    let mut command = redis::cmd("EXISTS");
-    for number in 1..=users {
-        command.arg(world.keys.order_lock(user(number)));
-    }
-    world.redis.query(&command).await.unwrap()
-}
-
 pub async fn no_lock(world: &World, users: i64) -> bool {
-    locks_held(world, users).await == 0
+    world.locks_held(1..=users).await == 0
 }
 
 pub async fn restock(world: &World, voucher: VoucherId, more: i32) {

@@ -1,6 +1,7 @@
 //! The purchase service: what it remembers, how many it serves at once, and what it leaves behind. What every buyer
 //! is told is in `cases`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -9,9 +10,20 @@ use seckill::purchase::sales::Sales;
 use seckill::purchase::{PurchaseError, PurchasesOptions};
 use seckill::store::DatabaseClock;
 
-use super::shops::{Answer, restock};
+use super::shops::{Answer, restock, rush};
 use testkit::shop::world::{World, each_strategy, run_sql, user};
 use testkit::wait::eventually;
+
+/// A process that has just started knows no voucher, and its whole crowd waits for one read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_crowd_at_a_process_that_has_just_started_is_sold_to() {
+    let world = World::new().await;
+    world.users(1_000).await;
+    let voucher = world.voucher(1).await.id;
+    let (codes, sold) = rush(&[world.shop().await], voucher, 1_000, 1).await;
+    assert_eq!(sold.len(), 1);
+    assert_eq!(codes, BTreeMap::from([("ordered", 1), ("sold_out", 999)]));
+}
 
 /// Requests that miss together are one query; and what is read is read anew within a second.
 #[tokio::test]
@@ -34,59 +46,38 @@ async fn sales_are_read_together_and_read_anew() {
     .await;
 }
 
-async fn forget_orders(world: &World) {
-    run_sql(&world.database_url, "delete from orders").await;
-}
-
-/// From memory: the database has no order any more, and is not asked. Then it is.
+/// From memory, whether this process sold it or asked the database in vain: the database has no order any more, and is not
+/// asked. Then it is.
 #[tokio::test]
 async fn a_buyer_is_told_of_the_order_from_memory_and_is_forgotten_within_a_second() {
     each_strategy(async |world| {
-        world.users(1).await;
-        let voucher = world.voucher(100).await;
+        world.users(2).await;
+        let voucher = world.voucher(100).await.id;
         let shop = world.shop().await;
-        // A machine that is busy may take longer than the memory lasts: then once more.
-        eventually("memory refuses", async || {
-            let Outcome::Ordered(order) = shop.buy(user(1), voucher.id).await.unwrap() else {
-                return false;
-            };
-            forget_orders(&world).await;
-            let again = Outcome::Refused(Refusal::AlreadyBought { order_id: order.id });
-            let refused = shop.buy(user(1), voucher.id).await.unwrap() == again;
-            // As at the end of an order's life.
-            let end = "delete from orders; update seckill_vouchers set revision = revision + 1";
-            run_sql(&world.database_url, end).await;
-            refused
-        })
-        .await;
-        eventually("the order is forgotten", async || {
-            shop.buy(user(1), voucher.id).await.unwrap().code() == "ordered"
-        })
-        .await;
-    })
-    .await;
-}
-
-/// The database refuses the second attempt, and memory the third.
-#[tokio::test]
-async fn a_buyer_whom_the_database_has_refused_is_refused_by_memory() {
-    each_strategy(async |world| {
-        world.users(1).await;
-        let voucher = world.voucher(100).await;
-        let shop = world.shop().await;
-        eventually("memory refuses", async || {
-            let elsewhere = world.shop().await;
-            let bought = elsewhere.buy(user(1), voucher.id).await.unwrap();
-            let Outcome::Ordered(order) = bought else { panic!("{bought:?}") };
-            let again = Outcome::Refused(Refusal::AlreadyBought { order_id: order.id });
-            let by_the_database = shop.buy(user(1), voucher.id).await.unwrap();
-            forget_orders(&world).await;
+        for (buyer, is_sold_elsewhere) in [(user(1), false), (user(2), true)] {
             // A machine that is busy may take longer than the memory lasts: then once more.
-            let by_memory = shop.buy(user(1), voucher.id).await.unwrap();
-            forget_orders(&world).await;
-            by_the_database == again && by_memory == again
-        })
-        .await;
+            eventually("memory refuses", async || {
+                let elsewhere = world.shop().await;
+                let seller = if is_sold_elsewhere { &elsewhere } else { &shop };
+                let Outcome::Ordered(order) = seller.buy(buyer, voucher).await.unwrap() else {
+                    return false;
+                };
+                let refused = Outcome::Refused(Refusal::AlreadyBought { order_id: order.id });
+                let again = async || shop.buy(buyer, voucher).await.unwrap() == refused;
+                let by_the_database = !is_sold_elsewhere || again().await;
+                run_sql(&world.database_url, "delete from orders").await;
+                let by_memory = again().await;
+                // As at the end of an order's life.
+                let end = "delete from orders; update seckill_vouchers set revision = revision + 1";
+                run_sql(&world.database_url, end).await;
+                by_the_database && by_memory
+            })
+            .await;
+            eventually("the order is forgotten", async || {
+                shop.buy(buyer, voucher).await.unwrap().code() == "ordered"
+            })
+            .await;
+        }
     })
     .await;
 }

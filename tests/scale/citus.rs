@@ -89,19 +89,14 @@ impl Server {
         connection.close().await.unwrap();
     }
 
-    /// SIGSTOP, of all its processes: it answers nothing, and nothing says so.
-    pub fn pause(&self) {
-        send_with_children(self.pid(), Signal::SIGSTOP);
-    }
-
-    /// SIGCONT: it goes on.
-    pub fn resume(&self) {
-        send_with_children(self.pid(), Signal::SIGCONT);
+    /// To all its processes. After SIGSTOP it answers nothing, and nothing says so.
+    pub fn signal(&self, signal: Signal) {
+        send_with_children(self.pid(), signal);
     }
 
     /// SIGKILL, of all its processes.
     pub fn kill(&mut self) {
-        send_with_children(self.pid(), Signal::SIGKILL);
+        self.signal(Signal::SIGKILL);
         self.node.kill();
     }
 }
@@ -122,26 +117,26 @@ pub struct Citus {
 }
 
 impl Citus {
-    /// Without any data.
-    pub async fn start(workers: usize) -> Self {
-        let coordinator = Server::start().await;
-        coordinator
-            .run(&format!("select citus_set_coordinator_host('127.0.0.1', {})", coordinator.port))
-            .await;
-        let mut cluster = Self { coordinator, workers: Vec::new() };
+    /// With the tables, distributed by the command; `None`: Citus is not installed.
+    pub async fn distributed(workers: usize) -> Option<Self> {
+        if !is_installed() {
+            return None;
+        }
+        let mut cluster = Self { coordinator: Server::start().await, workers: Vec::new() };
+        cluster.set_host().await;
         for _ in 0..workers {
             cluster.add_worker().await;
         }
-        cluster
-    }
-
-    /// With the tables, distributed by the command.
-    pub async fn distributed(workers: usize) -> Self {
-        let cluster = Self::start(workers).await;
         // Few, so that moving some of them takes seconds.
         cluster.coordinator.run("alter database seckill set citus.shard_count = 8").await;
         cluster.program().says(&["migrate", "--distribute"]).await;
-        cluster
+        Some(cluster)
+    }
+
+    pub async fn set_host(&self) {
+        let port = self.coordinator.port;
+        let set = format!("select citus_set_coordinator_host('127.0.0.1', {port})");
+        self.coordinator.run(&set).await;
     }
 
     pub async fn add_worker(&mut self) {

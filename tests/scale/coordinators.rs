@@ -4,27 +4,24 @@ use std::time::Instant;
 
 use seckill::purchase::Strategy;
 
-use super::citus::{Citus, is_installed};
-use crate::faults::crowd::{Crowd, What, in_progress, only};
+use super::citus::Citus;
+use crate::faults::crowd::Crowd;
 use crate::faults::sale::{MANY_USERS, Sale};
 use testkit::redis_nodes::Node as RedisServer;
 use testkit::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_worker_is_the_coordinator_of_some_nodes() {
-    if !is_installed() {
-        return;
-    }
+    let Some(mut cluster) = Citus::distributed(2).await else { return };
     let redis = RedisServer::start(&[]).await;
-    let mut cluster = Citus::distributed(2).await;
     let urls = (&*cluster.coordinator.url(), &*redis.url());
     let sale = Sale::open(urls, Strategy::GroupCommit, MANY_USERS).await;
     let of_voucher = cluster.worker_of(sale.voucher.get()).await;
     let other = 1 - of_voucher;
-    let nodes = [of_voucher, other].map(|worker| sale.at(&cluster.workers[worker].url()));
-    let nodes = [nodes[0].node().await, nodes[1].node().await];
+    let node_of = async |worker: usize| sale.at(&cluster.workers[worker].url()).node().await;
+    let nodes = [node_of(of_voucher).await, node_of(other).await];
     // Of its buyers every second one asks the other node.
-    let crowd = Crowd::start(&sale, &nodes.each_ref().map(|node| node.address));
+    let crowd = Crowd::start(&sale, &nodes);
     let all_sell = async || {
         let now = Instant::now();
         let all = async || crowd.first_orders_after(now).iter().all(Option::is_some);
@@ -45,7 +42,5 @@ async fn each_worker_is_the_coordinator_of_some_nodes() {
     cluster.coordinator.start_again().await;
     all_sell().await;
     assert!(none, "the other node sold without its server");
-    let told = crowd.go_home().await;
-    only(&told, &[What::Unavailable, in_progress()]);
-    sale.settle(&told).await;
+    crowd.settle(&sale, &[]).await;
 }

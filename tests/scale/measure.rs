@@ -12,6 +12,7 @@ use super::citus::{Citus, is_installed};
 use super::processor::{Part, PartTimes, Processor};
 use testkit::processes::place;
 use testkit::redis_nodes::{Cluster, Node};
+use testkit::variables;
 
 /// 64 vouchers, and half as many buyers again as there are of them.
 const SALE: [&str; 10] =
@@ -33,7 +34,7 @@ impl Servers {
         for index in 0..redis.nodes.len() {
             replicas.push(redis.add_replica(index).await);
         }
-        let citus = Citus::distributed(2).await;
+        let citus = Citus::distributed(2).await.expect("Citus is installed");
         for server in citus.workers.iter().chain([&citus.coordinator]) {
             server.run("alter system set fsync = on").await;
             server.run("select pg_reload_conf()").await;
@@ -113,13 +114,12 @@ async fn sell(exe: &Path, servers: Option<&Servers>) -> Measured {
         let sends = now.times().contains_key("load generator");
         if sends || before.is_none() {
             processor.look(&[pid], part_of_demo);
-            if let Some(Servers { citus, .. }) = servers {
-                processor.look(&[citus.coordinator.pid()], |_| Some("coordinator"));
-                for worker in &citus.workers {
+            if let Some(servers) = servers {
+                let Citus { coordinator, workers } = &servers.citus;
+                processor.look(&[coordinator.pid()], |_| Some("coordinator"));
+                for worker in workers {
                     processor.look(&[worker.pid()], |_| Some("two workers"));
                 }
-            }
-            if let Some(servers) = servers {
                 processor.look(&servers.redis_pids(), |_| Some("Redis"));
             }
         }
@@ -165,8 +165,7 @@ async fn what_an_order_costs_on_two_workers_and_on_one_database() {
     if !is_installed() {
         return;
     }
-    #[allow(clippy::disallowed_methods)] // the make target's argument, which no program reads
-    let exe = std::env::var("SCALE_PROGRAM").expect("SCALE_PROGRAM names the program: make scale");
+    let exe = variables::text("SCALE_PROGRAM").expect("it names the program: make scale");
     tokio::select! {
         () = measure(Path::new(&exe)) => {}
         // What was started is stopped, and its directories go, as by the end of the test.

@@ -57,9 +57,7 @@ async fn the_data_of_a_database_in_use_is_distributed_once_when_there_is_a_worke
     assert_eq!(ran.status, 1, "{ran:?}");
     assert!(ran.stderr.contains("there is no active worker"), "{ran:?}");
 
-    let port = cluster.coordinator.port;
-    let set_host = format!("select citus_set_coordinator_host('127.0.0.1', {port})");
-    cluster.coordinator.run(&set_host).await;
+    cluster.set_host().await;
     cluster.add_worker().await;
     let done = "the database is up to date\nthe data is distributed, workers: 1\n";
     assert_eq!(program.says(&distribute).await, done);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seckill::model::{Clock, Outcome, SystemClock};
+use seckill::model::{Clock, SystemClock};
 use seckill::orders::{Orders, StepAnswer};
 use seckill::purchase::{Purchases, audit};
 use seckill::store::order_steps::{Actor, AdministratorStep};
@@ -10,8 +10,9 @@ use seckill::store::payments::{Money, Notice, NoticeOutcome};
 use seckill::store::refunds::{self, FinishedRefund};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use super::citus::{Citus, is_installed};
+use super::citus::Citus;
 use super::routes::world_on;
+use crate::orders::races::bought;
 use testkit::shop::world::{World, user};
 
 /// The commands that the coordinator sent to workers since its log was `before`.
@@ -21,10 +22,7 @@ fn remote_commands(log: &str, before: usize) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
-    if !is_installed() {
-        return;
-    }
-    let cluster = Citus::distributed(2).await;
+    let Some(cluster) = Citus::distributed(2).await else { return };
     let log_all = "alter database seckill set citus.log_remote_commands = on;
         alter database seckill set log_statement = 'all'";
     cluster.coordinator.run(log_all).await;
@@ -34,12 +32,12 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
     let voucher = world.voucher(20).await.id;
     let shop = world.purchases(world.options()).await;
     // The first one makes the connections and learns the sale.
-    assert_eq!(shop.buy(user(1), voucher).await.unwrap().code(), "ordered");
+    bought(&shop, 1, voucher).await;
     for number in 2..=20 {
         // Each in turn, so that each is a transaction of its own; also after the sixth, from which on the
         // coordinator may plan a prepared statement for all its calls at once.
         let before = cluster.coordinator.log().len();
-        assert_eq!(shop.buy(user(number), voucher).await.unwrap().code(), "ordered");
+        bought(&shop, number, voucher).await;
         let log = cluster.coordinator.log();
         let of_orders = |line: &&str| !line.contains("seckill_vouchers");
         let commands: Vec<_> =
@@ -54,9 +52,7 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
     let orders = world.orders(&shop);
     let priced = world.priced_voucher(20).await.id;
     for number in 1..=8 {
-        let Outcome::Ordered(order) = shop.buy(user(number), priced).await.unwrap() else {
-            panic!("it is on sale");
-        };
+        let order = bought(&shop, number, priced).await;
         let before = cluster.coordinator.log().len();
         let payment = orders.pay(order.id, user(number)).await.unwrap().id.to_string();
         let transaction = format!("t{number}");
@@ -66,16 +62,14 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
         assert!(matches!(refunded, StepAnswer::Done(_)));
         let finished = refunds::finish(world.database.pool(), payment.parse().unwrap()).await;
         assert_eq!(finished.unwrap(), FinishedRefund::Done);
-        let Outcome::Ordered(unpaid) = shop.buy(user(number + 10), priced).await.unwrap() else {
-            panic!("it is on sale");
-        };
+        let unpaid = bought(&shop, number + 10, priced).await;
         let cancelled = orders.cancel(unpaid.id, Actor::Administrator(None)).await.unwrap();
         assert!(matches!(cancelled, StepAnswer::Done(_)));
         let log = cluster.coordinator.log();
         let steps =
             ["open_payment", "apply_payment", "refund_order", "finish_refund", "cancel_order"];
+        let sent = remote_commands(&log, before);
         for step in steps {
-            let sent = remote_commands(&log, before);
             let calls = sent.iter().filter(|it| it.contains(&format!("public.{step}("))).count();
             assert_eq!(calls, 1, "{step}: {sent:#?}");
         }
@@ -93,11 +87,8 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
 /// The worker that locks a sale for a step counts the short limit too, and not the step's own.
 async fn a_held_order_keeps_its_sale_for_a_moment(world: &World, shop: &Arc<Purchases>) {
     let voucher = world.priced_voucher(1).await.id;
-    let Outcome::Ordered(order) = shop.buy(user(9), voucher).await.unwrap() else {
-        panic!("it is on sale");
-    };
-    let (order, mut session) =
-        (order.id, PgConnection::connect(&world.database_url).await.unwrap());
+    let order = bought(shop, 9, voucher).await.id;
+    let mut session = PgConnection::connect(&world.database_url).await.unwrap();
     let patient =
         "alter function cancel_order set lock_timeout = '60s'; set statement_timeout = '20s'";
     sqlx::raw_sql(patient).execute(&mut session).await.unwrap();
@@ -117,10 +108,7 @@ async fn a_held_order_keeps_its_sale_for_a_moment(world: &World, shop: &Arc<Purc
 /// the gateway says so, and an audit over all finds it.
 async fn the_same_money_is_found(world: &World, shop: &Arc<Purchases>, orders: &Orders) {
     for _ in 0..2 {
-        let voucher = world.priced_voucher(1).await.id;
-        let Outcome::Ordered(order) = shop.buy(user(9), voucher).await.unwrap() else {
-            panic!("it is on sale");
-        };
+        let order = bought(shop, 9, world.priced_voucher(1).await.id).await;
         let payment = orders.pay(order.id, user(9)).await.unwrap().id.to_string();
         let money = Money { transaction: "the same".to_owned(), amount: order.amount };
         let settled = orders.take_notice(&payment, &Notice::Succeeded(money)).await.unwrap();

@@ -12,7 +12,7 @@ use seckill::store::cancelled_sales;
 use seckill::store::{Database, orders};
 use serde_json::json;
 
-use super::citus::{Citus, is_installed};
+use super::citus::Citus;
 use testkit::program::Program;
 use testkit::shop::api_client::{Api, DOCUMENT};
 use testkit::shop::till::{notice, succeeded};
@@ -30,10 +30,7 @@ pub async fn world_on(cluster: &Citus) -> World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_route_works_on_distributed_data() {
-    if !is_installed() {
-        return;
-    }
-    let cluster = Citus::distributed(2).await;
+    let Some(cluster) = Citus::distributed(2).await else { return };
     let world = world_on(&cluster).await;
     let api = Api::of(world).await;
 
@@ -118,19 +115,13 @@ async fn a_draw_is_made(api: &Api, buyer: &str, admin: &str) {
     assert!(api.call("GET", &draw, "").await.is(200).body["seed"].is_string());
 }
 
-/// Both of a voucher's stock of two are sold, and a third buyer hears that it is sold out. Returns the order
-/// of `buyer`.
+/// Both of a voucher's stock of two are sold. Returns the order of `buyer`.
 async fn sell_out(api: &Api, voucher: &str, buyer: &str, admin: &str) -> String {
     let path = format!("/api/vouchers/{voucher}/orders");
     let order = api.call("POST", &path, buyer).await;
     let order = order.is(201).text_of("order_id").to_owned();
     // The other one goes to the other user, then nothing is left.
     api.call("POST", &path, admin).await.is(201);
-    let again = api.call("POST", &path, buyer).await;
-    again.problem(409, "already_bought");
-    assert_eq!(again.text_of("order_id"), order);
-    let token = api.world.token(99);
-    api.call("POST", &path, &token).await.problem(409, "sold_out");
     let found = api.call("GET", &format!("/api/vouchers/{voucher}"), "").await;
     assert_eq!(found.is(200).text_of("title").split(' ').next(), Some("voucher"));
     let path = format!("/api/vouchers/{voucher}/audit");
@@ -241,9 +232,6 @@ async fn commands_work(world: &World) {
         .unwrap();
     assert_eq!(last.get(), newest);
     let program = Program::on(world);
-    let file = program.file("tokens.csv");
-    program.says(&["tokens", "--users", "20", "--out", file.to_str().unwrap()]).await;
-    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 21);
     assert!(program.says(&["voucher", "list"]).await.contains("voucher 8"));
     let audits = world.audits_hold().await;
     let orders: Vec<i64> = audits.iter().map(|audit| audit.orders).collect();

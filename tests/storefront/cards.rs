@@ -101,6 +101,7 @@ async fn a_card_shows_what_its_state_asks_for_and_nothing_else() {
         browser.until("document.querySelectorAll('.card').length === 7").await;
         let states = "document.querySelectorAll('[data-owned=true], [data-waiting=true]').length";
         browser.until(&format!("{states} === {}", 2 * user)).await;
+        browser.is_readable("the list").await;
         browser.value("document.querySelector('#over').open = true").await;
         assert_eq!(browser.value(CARDS).await, json!(expected));
         browser.close().await;

@@ -177,7 +177,6 @@ async fn a_buyer_who_does_not_pay_in_time_is_told_why_the_next_one_is_offered_it
     browser.close().await;
 }
 
-/// The server's clock is ahead of the page's here: the page learns of it by the refusal.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_speaks_of_draws_and_lines_in_chinese() {
     let shop = drawn(1, "the lottery of 2026-11-12").await;
@@ -193,13 +192,7 @@ async fn the_page_speaks_of_draws_and_lines_in_chinese() {
     )
     .await;
     shop.enter(2).await.is(201);
-    let late = visited(&shop.api, 3).await;
-    late.click("#language").await;
-    late.until_text(BUY, "登记抽签").await;
     close(&shop).await;
-    late.click(BUY).await;
-    late.until_text(MESSAGE, "抽签登记已截止").await;
-    late.close().await;
     browser.reload().await;
     browser.until_text(ENTRY, "等以下公开数字公布后抽签").await;
     browser.until_text(ENTRY, "the lottery of 2026-11-12").await;

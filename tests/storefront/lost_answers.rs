@@ -68,7 +68,7 @@ async fn cancel_with_lost_answer(browser: &Browser, meanwhile: &str) {
     browser.until_text(BUY, "Buy now").await;
 }
 
-/// The page asks by itself, and learns that the order is cancelled before it hears that the answer is lost.
+/// The page asks by itself, and learns that the order is cancelled before it knows that the answer is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_page_has_learnt_is_not_unknown_when_an_answer_is_lost_after_it() {
     let (api, _) = shop().await;

@@ -8,4 +8,3 @@ mod older;
 mod payments;
 pub mod sale;
 pub mod stillness;
-mod streams;

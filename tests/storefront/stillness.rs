@@ -1,12 +1,11 @@
 //! The list of sales in the shop: its order, and that nothing in it moves under a finger. In a real browser.
 
 use chrono::TimeDelta;
-use faults::{Fault, Proxy};
 use seckill::model::VoucherId;
 use seckill::store::vouchers::{self, NewVoucher, StockChange, VoucherChange};
 use serde_json::{Value, json};
 
-use crate::storefront::sale::{BUY, MESSAGE, visited, visited_at};
+use crate::storefront::sale::{BUY, MESSAGE, visited};
 use testkit::shop::api_client::Api;
 use testkit::shop::web_driver::{Browser, DESKTOP, PHONE};
 use testkit::shop::world::{ADMIN_PHONE, World, midnight};
@@ -53,33 +52,6 @@ async fn a_shop_without_a_sale_says_so_and_shows_the_first_one_by_itself() {
     sale(&api.world, "Tea for one", 5, TimeDelta::hours(-1), 0).await;
     browser.until_text(".card h2", "Tea for one").await;
     assert!(!browser.shows("#nothing-yet").await);
-    browser.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_can_be_bought_comes_first_and_what_is_over_is_folded() {
-    let api = Api::with_users(1).await;
-    let (hours, ago) = (TimeDelta::hours, TimeDelta::hours(-1));
-    for (title, stock, begins_in) in [
-        ("ended", 5, hours(-72)),
-        ("on sale, older", 5, ago),
-        // Neither the order in which they were made nor its reverse.
-        ("tomorrow", 5, hours(20)),
-        ("sold out", 0, ago),
-        ("next week", 5, hours(150)),
-        ("on sale, newer", 5, ago),
-    ] {
-        sale(&api.world, title, stock, begins_in, 0).await;
-    }
-    let browser = visited(&api, 1).await;
-    let open = json!(["on sale, newer", "on sale, older", "tomorrow", "next week"]);
-    assert_eq!(browser.value(&titles("vouchers")).await, open);
-    assert_eq!(browser.value(&titles("over-vouchers")).await, json!(["sold out", "ended"]));
-    browser.until_text("#over-count", "Over (2)").await;
-    browser.is_readable("the list").await;
-    assert_eq!(browser.value("document.querySelector('#over').open").await, false);
-    browser.click("#over-count").await;
-    browser.until_text("#over-vouchers .buy", "Sold out").await;
     browser.close().await;
 }
 
@@ -184,22 +156,6 @@ async fn the_last_seconds_of_a_countdown_are_red() {
         browser.until(&motion(name)).await;
     }
     browser.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_ends_is_said_to_have_ended_before_anything_else_is_asked() {
-    let api = Api::with_users(1).await;
-    api.world.voucher(5).await;
-    let network = Proxy::before(&api.address.to_string()).await.unwrap();
-    let browser = visited_at(&network.address(), &api, 1).await;
-    browser.until_text("#connection", "Live").await;
-    // From now on no question is answered: what is said comes from the stream.
-    browser.on_fetch("return new Promise(() => {});").await;
-    network.break_by(Fault::Down);
-    browser.until_text("#connection", "No connection").await;
-    network.break_by(Fault::None);
-    browser.until_text("#connection", "Live").await;
-    browser.close_after_cuts().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

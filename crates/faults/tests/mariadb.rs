@@ -9,10 +9,12 @@ use testkit::processes::is_alive;
 use testkit::wait::eventually;
 
 #[tokio::test]
-async fn it_answers_unless_it_is_paused_or_down_and_nothing_stays_behind() {
+async fn it_answers_unless_it_is_paused_or_down_beside_another_one_and_nothing_stays_behind() {
     let Some(mut node) = needs_mariadb().await else { return };
-    assert!(node.answers().await);
+    let Some(other) = needs_mariadb().await else { return };
+    assert!(node.answers().await && other.answers().await);
     let socket = node.socket();
+    assert_ne!(socket, other.socket());
     let mode = std::fs::metadata(socket.parent().unwrap()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700, "it has no users: nobody else may come near it");
     node.process.pause().unwrap();
@@ -28,12 +30,4 @@ async fn it_answers_unless_it_is_paused_or_down_and_nothing_stays_behind() {
     assert!(matches!(node.process.resume(), Err(FaultError::Down(_))));
     drop(node);
     assert!(!is_alive(second) && !socket.parent().unwrap().exists());
-}
-
-#[tokio::test]
-async fn two_of_them_do_not_get_into_each_others_way() {
-    let Some(one) = needs_mariadb().await else { return };
-    let Some(other) = needs_mariadb().await else { return };
-    assert!(one.answers().await && other.answers().await);
-    assert_ne!(one.socket(), other.socket());
 }

@@ -40,19 +40,12 @@ async fn submit_all(
 }
 
 #[tokio::test]
-async fn items_that_wait_together_are_one_batch_up_to_the_limit() {
+async fn items_that_wait_together_are_one_batch_up_to_the_limit_and_one_too_many_is_refused() {
     let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(9)));
     assert_eq!(submit_all(&batcher, [0]).await, [Ok(1)]);
-    let sizes = submit_all(&batcher, 20..26).await;
-    assert_eq!(sizes, [Ok(4), Ok(4), Ok(4), Ok(4), Ok(2), Ok(2)]);
-}
-
-#[tokio::test]
-async fn one_item_too_many_is_refused_and_the_others_are_answered() {
-    let batcher = sizes(LIMITS, &Arc::new(Semaphore::new(9)));
     let answers = submit_all(&batcher, 20..31).await;
-    assert_eq!(answers[10], Err(BatchError::Full));
-    assert!(answers[..10].iter().all(Result::is_ok));
+    let sizes = [4, 4, 4, 4, 4, 4, 4, 4, 2, 2].map(Ok);
+    assert_eq!((&answers[..10], &answers[10]), (&sizes[..], &Err(BatchError::Full)));
     assert_eq!(submit_all(&batcher, [0]).await, [Ok(1)]);
 }
 
@@ -114,35 +107,6 @@ async fn an_item_is_worked_on_after_its_caller_left() {
     permission.add_permits(2);
     assert_eq!(batcher.submit(2).await, Ok(2));
     assert_eq!(done.load(Ordering::SeqCst), 2);
-}
-
-#[test]
-#[allow(clippy::unwrap_used)]
-fn a_runtime_that_stops_leaves_no_caller_waiting() {
-    let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let (callers, leaders) = (runtime(), runtime());
-    let batcher = leaders.block_on(async { sizes(LIMITS, &Arc::new(Semaphore::new(0))) });
-    let submit = |item| {
-        let batcher = batcher.clone();
-        async move { batcher.submit(item).await }
-    };
-    let (first, second) = (callers.spawn(submit(1)), callers.spawn(submit(2)));
-    callers.block_on(tokio::task::yield_now());
-    // The leader takes both, and gets no permission to work.
-    leaders.block_on(tokio::task::yield_now());
-    let third = callers.spawn(submit(3));
-    callers.block_on(tokio::task::yield_now());
-    drop(leaders);
-    let after = callers.spawn(submit(4));
-    // Only of the two that a batch had is it not known what was done.
-    let (unknown, nothing) = (BatchError::Interrupted, BatchError::Stopped);
-    for (caller, expected) in
-        [(first, &unknown), (second, &unknown), (third, &nothing), (after, &nothing)]
-    {
-        let answer = callers.block_on(caller);
-        assert!(matches!(&answer, Ok(Err(error)) if error == expected), "{answer:?}");
-    }
-    assert_eq!(batcher.tasks(), 0);
 }
 
 /// Whether making a batcher with these limits panics.

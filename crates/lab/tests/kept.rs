@@ -53,7 +53,7 @@ impl Drop for KeptWorld {
     fn drop(&mut self) {
         let world = self.world.take().unwrap();
         // What a static has is never dropped, and so nobody would clear up behind a ZooKeeper. Only where there is none
-        // the answer is there at once.
+        // the answer is there at once. The databases of a world that is not kept are left to the servers of the run.
         let has_zookeeper = world.zookeeper_version().now_or_never() != Some(None);
         if !has_zookeeper && !std::thread::panicking() {
             self.kept_in.lock().unwrap().push(world);

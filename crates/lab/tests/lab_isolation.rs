@@ -13,12 +13,13 @@ use seckill::http::Language;
 use seckill_lab::isolation::{
     CASES, DatabaseKind, IsolationCell, IsolationClaim, IsolationLevel, IsolationServer, play_cell,
 };
-use seckill_lab::{Outcome, World};
+use seckill_lab::{MatrixPlace, Outcome, World};
 use serde_json::Value;
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::io::AsyncReadExt;
 
 use crate::course::timeline::printed;
+use crate::isolation_docs::timelines;
 use crate::kept::new_lab as lab;
 use crate::lab_cli::{in_the_middle, on};
 use testkit::needs::{needs, needs_mariadb};
@@ -36,8 +37,8 @@ fn on_postgres(lab: &World) -> IsolationServer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_cell_of_isolation_is_as_claimed() {
-    let (lab, node) = (lab().await, needs_mariadb().await);
+async fn every_cell_of_isolation_is_as_claimed_and_as_the_pages_show_it() {
+    let (lab, node, shown) = (lab().await, needs_mariadb().await, timelines());
     let servers = [Some(on_postgres(&lab)), node.as_ref().map(on_mariadb)];
     let wrong = servers.iter().flatten().map(async |server| {
         let mut wrong = Vec::new();
@@ -48,9 +49,12 @@ async fn every_cell_of_isolation_is_as_claimed() {
             assert!(claimed.len() >= 25, "only {} cells", claimed.len());
             for (case, claim) in claimed {
                 let cell = play_cell(server, case, level, claim).await;
-                wrong.extend(
-                    (!cell.is_as_claimed()).then(|| printed(&cell, Language::English).join("\n")),
-                );
+                let printed = printed(&cell, Language::English).join("\n");
+                let shown = shown.get(&cell.of.name());
+                if !cell.is_as_claimed() || shown.is_some_and(|shown| shown.text() != printed) {
+                    let place = shown.map_or("", |shown| &shown.place);
+                    wrong.push(format!("{place}: the lab prints\n{printed}"));
+                }
             }
         }
         wrong

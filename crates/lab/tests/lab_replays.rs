@@ -1,22 +1,47 @@
 //! Every cell of the lab's matrix, played.
 
 use futures_util::{StreamExt, stream};
-use ladder::{self, Invariant, LockKind, RUNGS, Rung, Scenario};
+use ladder::{Invariant, LockKind, RUNGS, Rung, Scenario};
 use seckill::http::Language;
 use seckill_lab::{Cell, Outcome, cells, replay};
 
-use crate::course::english::english_word;
 use crate::course::timeline;
 use crate::kept::{has_lock_of, lab, played};
 use testkit::shop::world;
 
 fn told(cell: &Cell) -> String {
-    let timeline: Vec<String> = cell.timeline.iter().map(ToString::to_string).collect();
-    let (rung, scenario, claimed) = (cell.of.rung, cell.of.scenario, cell.claimed);
-    let witness = cell.witness.as_ref().map_or("no witness".to_owned(), ToString::to_string);
-    let observed = cell.observed;
-    let timeline = timeline.join("\n    ");
-    format!("{rung} {scenario}: {claimed:?} claimed, {observed:?}: {witness}\n    {timeline}")
+    timeline::printed(cell, Language::English).join("\n")
+}
+
+/// Words that are the names of something: the codes of answers, settings of Redis.
+const NAMES: [&str; 8] =
+    ["ordered", "accepted", "refused", "entered", "appendfsync", "everysec", "fsync", "ms"];
+
+/// The first English word of a Chinese line that is nothing's name. The words of an operating system for a
+/// server that is gone stay as they are.
+fn english_word(line: &str) -> Option<&str> {
+    let line = line.split("没有得到响应：").next().unwrap_or(line);
+    let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let is_name = |word: &str| {
+        word.contains('_')
+            || NAMES.contains(&word)
+            || RUNGS.iter().any(|rung| rung.id == word)
+            || Scenario::ALL.iter().any(|scenario| scenario.as_str() == word)
+            || Invariant::ALL.iter().any(|invariant| invariant.as_str() == word)
+    };
+    let mut words =
+        words.filter(|word| word.len() > 1 && word.chars().all(|c| c.is_ascii_lowercase()));
+    words.find(|word| !is_name(word))
+}
+
+#[test]
+fn an_english_word_is_found_and_a_name_is_none() {
+    assert_eq!(english_word("    A      is told: 售罄（sold_out）"), Some("is"));
+    for line in
+        ["得到响应：买到了（ordered）", "r03_version_cas  herd：许多买家", "SET NX PX 300 毫秒"]
+    {
+        assert_eq!(english_word(line), None);
+    }
 }
 
 /// Cells that are played at once.

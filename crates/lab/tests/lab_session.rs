@@ -1,7 +1,6 @@
 //! A session on real servers: the test is the scheduler, and what it sees is what is there.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 use ladder::{self, Invariant, RUNGS};
 use seckill_lab::game::{GamePlan, Schedule, Step};
@@ -18,36 +17,25 @@ fn schedule(text: &str) -> Schedule {
     text.parse().unwrap()
 }
 
-fn one(step: &str) -> Step {
-    schedule(step).0[0]
-}
-
 /// Without what the clock changes, and what locks over several servers leave open: whether a waiter of
 /// RedLock that needs two of three servers gets the third, too; whether a waiter of a multi-lock still
 /// has one of the locks that it tries and gives back, of which nobody is named as the holder.
 fn steady(mut state: SessionState) -> SessionState {
-    let on_a_majority = state.rung == "r15_redlock";
     for lock in &mut state.locks {
         lock.ttl_ms = lock.ttl_ms.map(|_| 0);
     }
-    if state.rung == "r14_multi_lock" {
-        state.locks.retain(|lock| lock.holder.is_some());
-    }
-    if on_a_majority {
-        state.locks.clear();
-        state.timeline.iter_mut().filter(|event| event.kind == "locked").for_each(|event| {
-            event.detail.clear();
-            event.text = "".into();
-        });
+    match state.rung {
+        "r14_multi_lock" => state.locks.retain(|lock| lock.holder.is_some()),
+        "r15_redlock" => {
+            state.locks.clear();
+            for event in state.timeline.iter_mut().filter(|event| event.kind == "locked") {
+                event.detail.clear();
+                event.text = "".into();
+            }
+        }
+        _ => {}
     }
     state
-}
-
-fn told(state: &SessionState) -> String {
-    state.timeline.iter().fold(String::new(), |mut told, event| {
-        let _ = writeln!(told, "{} {}", event.actor.unwrap_or("-"), event.text);
-        told
-    })
 }
 
 /// What a client sees of it: the ids of orders, which differ, are not among that.
@@ -77,6 +65,9 @@ fn can_be_played(lesson: &ladder::Lesson) -> bool {
 /// same processes it comes to the same, and so does taking back the last step.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_lesson_comes_out_as_its_rung_claims_each_time_it_is_played() {
+    for rung in RUNGS {
+        assert!(!rung.lessons().is_empty(), "{}", rung.id);
+    }
     let world = lab().await;
     for lesson in ladder::lessons().filter(|lesson| can_be_played(lesson)) {
         let name = format!("{} {}", lesson.rung, lesson.scenario);
@@ -93,8 +84,8 @@ async fn every_lesson_comes_out_as_its_rung_claims_each_time_it_is_played() {
             true => vec![],
             false => vec![lesson.scenario.invariant()],
         };
-        assert_eq!(broken, expected, "{name}\n{}", told(last));
-        assert!(last.is_over, "{name}\n{}", told(last));
+        assert_eq!(broken, expected, "{name}\n{last:?}");
+        assert!(last.is_over, "{name}\n{last:?}");
         assert!(last.broken.iter().all(|broken| !broken.claimed), "{name}");
 
         for (steps, before) in seen.iter().enumerate().skip(seen.len() - 2) {
@@ -104,13 +95,6 @@ async fn every_lesson_comes_out_as_its_rung_claims_each_time_it_is_played() {
             assert_eq!(shown(&now), shown(before), "{name}, {steps} steps");
         }
         session.close().await;
-    }
-}
-
-#[test]
-fn every_rung_has_a_lesson() {
-    for rung in RUNGS {
-        assert!(!rung.lessons().is_empty(), "{}", rung.id);
     }
 }
 
@@ -186,7 +170,7 @@ async fn a_consumer_is_the_third_actor_and_what_is_left_at_the_end_is_done_by_it
     let begun = session.state().await.unwrap();
     assert_eq!((begun.actors[2].name, begun.actors[2].can_step), ("C", false));
     assert_eq!(refusal(&mut session, Step::Go(2)).await, StepRefusal::Idle);
-    assert_eq!(refusal(&mut session, one("K")).await, StepRefusal::NoKill);
+    assert_eq!(refusal(&mut session, schedule("K").0[0]).await, StepRefusal::NoKill);
 
     // A is told yes before anything is written: no promise is broken as long as C may still write it.
     let told = after(&mut session, "AA").await;
@@ -226,8 +210,8 @@ async fn a_killed_holder_locks_its_user_out_where_the_lock_has_no_lease() {
         }
         let found: Vec<Invariant> = end.broken.iter().map(|it| it.invariant).collect();
         let expected = if broken { vec![Invariant::NoLockout] } else { vec![] };
-        assert_eq!(found, expected, "{rung}\n{}", told(&end));
-        assert!(end.timeline.iter().any(|event| event.actor == Some("A2")), "{}", told(&end));
+        assert_eq!(found, expected, "{rung}\n{end:?}");
+        assert!(end.timeline.iter().any(|event| event.actor == Some("A2")), "{end:?}");
         session.close().await;
     }
     // One process for both, two users, or no lock: nothing would come of it.
@@ -279,7 +263,7 @@ async fn what_explore_plays_a_session_plays_and_both_see_the_same() {
             }
             let state = session.state().await.unwrap();
             let seen: BTreeSet<Invariant> = state.broken.iter().map(|it| it.invariant).collect();
-            assert_eq!(seen, explored, "{rung} {}\n{}", leaf.schedule, told(&state));
+            assert_eq!(seen, explored, "{rung} {}\n{state:?}", leaf.schedule);
             assert!(state.is_over, "{rung} {}", leaf.schedule);
         }
         session.close().await;

@@ -1,27 +1,21 @@
-//! The lab's scratch databases on a server that takes its time.
+//! The lab's scratch databases on a server that takes its time, and a world that is closed.
 
 use std::time::Duration;
 
 use faults::{Fault, Proxy};
-use seckill_lab::World;
+use ladder::LockKind;
+use seckill_lab::{World, cells, replay};
 use sqlx::{Connection, PgConnection};
 use tokio::time::timeout;
-use url::Url;
+
+use crate::kept::{has_lock_of, new_lab};
 
 /// The first connection to a new database takes longer than a buyer's may: the lab asks again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_database_that_keeps_its_first_connection_waiting_is_asked_again() {
     let (postgres, redis) = testkit::servers::urls().await;
-    let url = Url::parse(&postgres).unwrap();
-    let (_, directory) = url.query_pairs().find(|(name, _)| name == "host").unwrap();
-    let socket = format!("{directory}/.s.PGSQL.{}", url.port().unwrap_or(5432));
-    let network = Proxy::before_socket(socket.into()).await.unwrap();
-    let slow = format!(
-        "postgres://{}@{}{}?sslmode=disable&application_name=slow",
-        url.username(),
-        network.address(),
-        url.path()
-    );
+    let network = Proxy::before_postgres(&postgres).await.unwrap();
+    let slow = format!("{}&application_name=slow", network.url());
 
     // No database can be made meanwhile: so the connections that are held are those to the new one.
     let mut others = PgConnection::connect(&postgres).await.unwrap();
@@ -42,4 +36,18 @@ async fn a_new_database_that_keeps_its_first_connection_waiting_is_asked_again()
     }
     network.break_by(Fault::None);
     opening.await.unwrap().unwrap().close().await.unwrap();
+}
+
+/// The other tests drop theirs: see `kept`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lab_with_a_zookeeper_is_closed() {
+    let (rung, scenario) = cells().find(|(rung, _)| rung.lock == LockKind::ZooKeeper).unwrap();
+    if !has_lock_of(rung) {
+        return;
+    }
+    let lab = new_lab().await;
+    let cell = replay(&lab, rung, scenario).await;
+    assert!(!cell.is_wrong(), "{cell:?}");
+    assert!(lab.zookeeper_version().await.is_some());
+    lab.close().await.unwrap();
 }

@@ -1,19 +1,16 @@
 //! The course in words, in both languages, against the ladder itself: what it prints is what the
 //! lab prints today, what it quotes is in the file it names, what it tabulates is the registry.
 
-use std::collections::BTreeSet;
 use std::fs;
 
-use ladder::RUNGS;
-use seckill::http::Language;
-use seckill_lab::Cell;
+use ::course::chapter::CHAPTERS;
+use ladder::{RUNGS, Rung};
 
-use crate::course::page::{Block, Cells, Page, blocks, course, read, renewed, repository, suffix};
+use crate::course::page::{
+    Block, Cells, LANGUAGES, Page, blocks, course, read, renewed, repository,
+};
 use crate::course::steady::steadied;
-use crate::course::{diagram, english::english_word, timeline};
 use crate::kept::{self, has_lock_of};
-
-const LANGUAGES: [Language; 2] = [Language::English, Language::Chinese];
 
 /// What mends most of what fails here.
 const HOW: &str = "run `make course`, which writes what is generated anew";
@@ -64,25 +61,6 @@ async fn every_timeline_is_what_the_lab_prints_today() {
     assert!(cells.len() >= 30, "only {} timelines", cells.len());
     let wrong = out_of_date(&cells);
     assert!(wrong.is_empty(), "{HOW}; the lab prints\n{}", wrong.join("\n\n"));
-    let wrong: Vec<String> = cells.values().flat_map(misprinted).collect();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-/// What Mermaid could not read of a cell, and what is left in English of its Chinese.
-fn misprinted(cell: &Cell) -> Vec<String> {
-    let diagrams = LANGUAGES.map(|language| diagram::region(cell, language));
-    let mut wrong: Vec<String> =
-        diagrams.iter().filter_map(|lines| diagram::syntax_error(lines)).collect();
-    let [_, chinese] = &diagrams;
-    let texts = chinese.iter().filter_map(|line| Some(line.split_once(": ")?.1.to_owned()));
-    for line in timeline::printed(cell, Language::Chinese).into_iter().chain(texts) {
-        let line = line.replace("<br/>", "");
-        let word = english_word(&line);
-        wrong.extend(
-            word.map(|word| format!("{} {}: {word:?} in {line}", cell.of.rung, cell.of.scenario)),
-        );
-    }
-    wrong
 }
 
 /// The file that a block quotes.
@@ -132,60 +110,37 @@ fn the_twins_have_the_same_blocks_in_the_same_order() {
 }
 
 #[test]
-fn every_rung_has_a_page() {
-    for (rung, language) in RUNGS.iter().flat_map(|rung| LANGUAGES.map(|language| (rung, language)))
-    {
-        let file = format!("docs/ladder/{}{}", rung.id, suffix(language));
-        let page = read(&file);
-        assert!(page.contains(&format!("\n-->\n# {}\n", rung.id)), "{file}");
-        // A page shows what it talks of.
-        for region in ["nav", "lesson", "claims", &format!("diagram {}", rung.id)] {
-            assert!(page.contains(&format!("<!-- generated: {region} ")), "{file}: no {region}");
+fn every_page_has_what_a_reader_looks_for_there() {
+    for page in Page::all() {
+        let (file, text) = (page.file(), read(&page.file()));
+        let regions = match (&*page.stem, page.rung()) {
+            (_, Some(_)) => "nav lesson claims",
+            ("docs/ladder", _) => "nav rungs",
+            ("docs/ladder/lab", _) => "nav promises claims-table matrix",
+            ("docs/ladder/glossary", _) => "nav glossary",
+            _ => "",
+        };
+        for region in regions.split_whitespace() {
+            assert!(text.contains(&format!("<!-- generated: {region} ")), "{file}: no {region}");
         }
-        assert!(
-            ["```rust", "```lua", "```sql"].iter().any(|code| page.contains(code)),
-            "{file}: no code"
-        );
-        let label = rung.id.split('_').next().unwrap();
-        let command = format!("`seckill lab replay {label}");
-        assert!(page.contains(&command), "{file}: not how to see it");
+        let Some(Rung { id, .. }) = page.rung() else { continue };
+        // A page shows what it talks of, and how to see it.
+        let label = id.split('_').next().unwrap();
+        let diagram = format!("<!-- generated: diagram {id} ");
+        for words in [format!("\n-->\n# {id}\n"), diagram, format!("`seckill lab replay {label}")] {
+            assert!(text.contains(&words), "{file}: no {words:?}");
+        }
+        let is_quoted = |code: &&str| text.contains(code);
+        assert!(["```rust", "```lua", "```sql"].iter().any(is_quoted), "{file}: no code");
     }
 }
 
 /// A page of a rung that was renamed would lie there for ever.
 #[test]
 fn every_page_is_that_of_a_rung_or_of_the_course() {
-    let others = [
-        "asynchronous",
-        "bots",
-        "efficiency_or_correctness",
-        "glossary",
-        "interleavings",
-        "isolation",
-        "lab",
-        "messages",
-    ];
-    let known: BTreeSet<&str> = RUNGS.iter().map(|rung| rung.id).chain(others).collect();
-    for stem in course() {
-        let name = stem.strip_prefix("docs/ladder/").unwrap_or("lab");
-        assert!(known.contains(name), "{stem} is the page of no rung");
-    }
-}
-
-#[test]
-fn the_tables_are_where_a_reader_looks_for_them() {
-    for (stem, regions) in [
-        ("docs/ladder", &["nav", "rungs"][..]),
-        ("docs/ladder/lab", &["nav", "promises", "claims-table", "matrix"]),
-        ("docs/ladder/glossary", &["nav", "glossary"]),
-    ] {
-        for language in LANGUAGES {
-            let page = Page { stem: stem.to_owned(), language };
-            let text = read(&page.file());
-            for region in regions {
-                let mark = format!("<!-- generated: {region} -->");
-                assert!(text.contains(&mark), "{}: no {region}", page.file());
-            }
-        }
+    for entry in fs::read_dir(repository().join("docs/ladder")).unwrap() {
+        let file = entry.unwrap().file_name().into_string().unwrap();
+        let name = file.trim_end_matches(".md").trim_end_matches(".zh-CN");
+        assert!(CHAPTERS.iter().any(|chapter| chapter.name == Some(name)), "{file} is of no rung");
     }
 }

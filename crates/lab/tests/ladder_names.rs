@@ -22,13 +22,10 @@ const FOREIGN: [&str; 11] = [
     "table_tuple_lock",
 ];
 
-fn is_part_of_a_name(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || letter == '_'
-}
-
 /// The words of a text that a program could name something.
 fn names(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|letter| !is_part_of_a_name(letter)).filter(|word| !word.is_empty())
+    let is_mark = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+    text.split(is_mark).filter(|word| !word.is_empty())
 }
 
 /// `snake_case`: what nobody writes by chance.
@@ -46,18 +43,14 @@ fn is_source(path: &Path) -> bool {
         && !path.ends_with(file!().rsplit('/').next().unwrap())
 }
 
-/// Every name in the sources below a directory.
-fn collect_names(directory: &Path, known: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if path.is_dir() {
-            if !["target", "node_modules"].contains(&name.as_str()) && !name.starts_with('.') {
-                collect_names(&path, known);
-            }
-        } else if is_source(&path) {
-            known.extend(names(&fs::read_to_string(&path).unwrap()).map(str::to_owned));
+/// Every name in a source, or in those below a directory.
+fn collect_names(path: &Path, known: &mut BTreeSet<String>) {
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            collect_names(&entry.unwrap().path(), known);
         }
+    } else if is_source(path) {
+        known.extend(names(&fs::read_to_string(path).unwrap()).map(str::to_owned));
     }
 }
 

@@ -92,17 +92,6 @@ impl Serving {
         must("it is decided", decided).await
     }
 
-    /// `count` strangers at once; how many of them were sold one.
-    pub async fn crowd(&self, rung: &str, voucher: &str, count: usize) -> usize {
-        let strangers = (0..count).map(|_| self.buy(rung, voucher, None));
-        let told = futures_util::future::join_all(strangers).await;
-        for (status, answer) in &told {
-            let sold_out = *status == 409 && answer["code"] == "sold_out";
-            assert!(*status == 201 || sold_out, "{status} {answer}");
-        }
-        told.iter().filter(|(status, _)| *status == 201).count()
-    }
-
     pub async fn books(&self, rung: &str, voucher: &str) -> Value {
         let (status, books) = self.get(&format!("/lab/{rung}/vouchers/{voucher}")).await;
         assert_eq!(status, 200, "{books}");

@@ -3,15 +3,18 @@
 mod hostile;
 
 use axum::Router;
+use nix::sys::signal::Signal;
 use seckill::http::server::ServerLimits;
+use seckill::model::UserId;
 use seckill_play::play::demonstrated;
 use serde_json::{Value, json};
-use testkit::processes::seckill;
+use testkit::processes::{living_in, seckill, send};
 use testkit::program::finished;
 use testkit::shop::api_client::{Answer, Api, Client};
 use testkit::shop::private_server::{DEMO_ADMIN_PHONE, PrivateServer};
 use testkit::shop::served::Served;
 use testkit::shop::world::{ADMIN_PHONE, World, user};
+use testkit::wait::eventually;
 
 const ADMIN: i64 = 99;
 const LONG_AGO: &str = "2026-01-25T10:09:17";
@@ -19,10 +22,14 @@ const FAR_AWAY: &str = "2090-01-25T12:09:04";
 
 /// A server of this process with users 1 and 2, and the administrator of a demonstration.
 async fn dialect() -> Api {
+    dialect_of(Some((ADMIN_PHONE, user(ADMIN)))).await
+}
+
+/// The same with this administrator of a demonstration, or with one by configuration alone.
+async fn dialect_of(admin: Option<(&'static str, UserId)>) -> Api {
     let world = World::new().await;
     world.users(2).await;
     world.admin_token(ADMIN).await;
-    let admin = Some((ADMIN_PHONE, user(ADMIN)));
     let routes = demonstrated(world.app().await, admin, Router::new());
     Api::at(world, Served::new(routes, ServerLimits::of(100)).address)
 }
@@ -144,6 +151,23 @@ async fn the_whole_life_of_a_buyer() {
     let path = format!("/user/code?phone={}", DEMO_ADMIN_PHONE.replace('+', "%2B"));
     assert_eq!(data(&ask(api, "POST", &path, "").await), Value::Null);
     minted_tokens_buy(&server, on_sale(api, &admin, 6).await).await;
+    without_its_redis_it_is_unavailable(&server, on_sale(api, &admin, 9).await, &two).await;
+}
+
+/// A load test that looks at the status alone must not take this for a refusal.
+async fn without_its_redis_it_is_unavailable(server: &PrivateServer, voucher: i64, token: &str) {
+    let is_redis = |pid: &u32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|name| name.trim() == "redis-server")
+    };
+    let redis = living_in(server.place.path()).into_iter().find(is_redis).unwrap();
+    send(redis, Signal::SIGSTOP);
+    let failed = buy(&server.api, voucher, token).await;
+    send(redis, Signal::SIGCONT);
+    assert!(error_of(&failed, 503).starts_with("服务暂不可用，请稍后再试"), "{failed:?}");
+    assert!(failed.header("retry-after").is_some(), "{failed:?}");
+    let sells = async || buy(&server.api, voucher, token).await.body["success"] == true;
+    eventually("it sells again", sells).await;
 }
 
 /// Two engines of a load generator take the tokens of a part of the users each: no user is in both.
@@ -240,4 +264,10 @@ async fn only_an_administrator_puts_vouchers_on_sale_and_that_of_a_demonstration
             assert!(error_of(&sold, 403).contains("SECKILL_ADMIN_PHONES"), "{name}: {sold:?}");
         }
     }
+    // One whom the configuration names is one wherever he asks from.
+    let api = dialect_of(None).await;
+    let admin = api.world.token(ADMIN);
+    data(&sell(&api, &admin, &new).await);
+    let request = api.request("POST", "/voucher/seckill").header("authorization", &admin);
+    data(&api.send(request.header("x-forwarded-for", "192.0.2.1").json(&new)).await);
 }

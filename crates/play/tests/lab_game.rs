@@ -6,18 +6,17 @@ use crate::lab_player::options;
 use serde_json::json;
 use testkit::shop::web_driver::{DESKTOP, PHONE};
 
-/// A step that is shown takes so long.
-const STEP_MS: u32 = 900;
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_win_says_what_broke_and_par_and_its_tick_outlasts_a_reload() {
     let browser = Game::at(DESK, "rung=r05a").await;
     browser.until_text("#goal", "one user holds at most one order").await;
+    browser.until_text("#score", "0 of ").await;
     assert_eq!(browser.count("#ladder .tick").await, 0);
     browser.press("abab").await;
     browser.until_text("#verdict", "Broken in 4.").await;
     browser.until_text("#verdict", "Par: 4.").await;
-    browser.until_text("#verdict", "order 1 and order 2").await;
+    browser.until_text("#verdict.good", "order 1 and order 2").await;
+    browser.until_text("#score", "1 of ").await;
     let tick = "document.querySelector('[data-rung=r05a_check_then_insert] .tick')";
     browser.until(tick).await;
     browser.reload().await;
@@ -32,6 +31,8 @@ async fn a_win_says_what_broke_and_par_and_its_tick_outlasts_a_reload() {
     until_schedule(&browser, "–").await;
     browser.press("baba").await;
     browser.until_text("#verdict", "Broken in 4.").await;
+    browser.click("#next-rung").await;
+    browser.until_text("#source-title", "r05b_advisory_lock.rs").await;
     browser.close().await;
 }
 
@@ -62,52 +63,16 @@ async fn whoever_does_not_find_it_is_nudged_after_eight_steps_and_told_at_a_butt
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_does_not_find_it_is_nudged_after_a_minute() {
+async fn shown_steps_are_looked_at_again_by_keyboard_and_gone_on_from_in_another_way() {
     let browser = Game::at(DESK, "rung=r05a").await;
-    let is_timed = format!("Boolean(window.heldTimers[{HINT_MS}])");
-    browser.press("a").await;
-    until_schedule(&browser, "A").await;
-    assert!(!browser.shows("#nudge").await);
-    browser.run_timer(HINT_MS).await;
-    browser.until_text("#nudge", "When does the rung ask for an earlier order").await;
-    // Whoever begins anew keeps it; whoever has won needs it no longer, and begins another game.
-    browser.click("#restart").await;
-    until_schedule(&browser, "–").await;
-    assert!(browser.shows("#nudge").await);
-    assert_eq!(browser.value(&is_timed).await, false);
-    browser.press("abab").await;
-    browser.until_text("#verdict", "Broken in 4.").await;
-    assert!(!browser.shows("#nudge").await);
-    browser.click("#restart").await;
-    until_schedule(&browser, "–").await;
-    browser.until(&is_timed).await;
-    browser.press("abab").await;
-    browser.until(&format!("!{is_timed}")).await;
-    browser.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn shown_steps_are_played_paused_and_looked_at_again_by_keyboard() {
-    let browser = Game::at(DESK, "rung=r05a").await;
-    browser.hold_timer(STEP_MS).await;
-    browser.reload().await;
-    until_schedule(&browser, "–").await;
+    // Without motion the end is there at once.
+    browser.prefers("light").await;
     browser.click("#show-me").await;
-    // It begins at the beginning, and goes on by itself; after a pause, too.
-    browser.until("Number(document.querySelector('#scrubber').max) === 4").await;
-    browser.run_timer(STEP_MS).await;
-    until_schedule(&browser, "A").await;
-    browser.click("#play").await;
-    browser.until_text("#play", "Play").await;
-    assert_eq!(browser.value(&format!("Boolean(window.heldTimers[{STEP_MS}])")).await, false);
-    browser.click("#play").await;
-    browser.until_text("#play", "Pause").await;
-    for schedule in ["AB", "ABA", "ABAB"] {
-        browser.run_timer(STEP_MS).await;
-        until_schedule(&browser, schedule).await;
-    }
+    until_schedule(&browser, "ABAB").await;
     browser.until_text("#play", "Play").await;
     browser.until_text("#state", "order 2: user 1").await;
+    let moves = "getComputedStyle(document.querySelector('#timeline .now')).animationName";
+    assert_eq!(browser.value(moves).await, "none");
     // Each earlier state, by the keys of the range: home, and to the right.
     browser.value("document.querySelector('#scrubber').focus()").await;
     browser.press("\u{e011}").await;
@@ -123,24 +88,14 @@ async fn shown_steps_are_played_paused_and_looked_at_again_by_keyboard() {
     browser.until_text("#state", "order 1: user 1").await;
     let said = "document.querySelector('#scrubber').getAttribute('aria-valuetext')";
     assert_eq!(browser.value(said).await, "step 3 of 4");
+    // It goes on by itself.
+    browser.click("#play").await;
+    until_schedule(&browser, "ABAB").await;
+    browser.until_text("#play", "Play").await;
     // From an earlier state one goes on in another way.
-    browser.press("\u{e012}").await;
-    until_schedule(&browser, "AB").await;
-    browser.press("b").await;
+    browser.press("uub").await;
     until_schedule(&browser, "ABB").await;
     browser.until("document.querySelector('#redo').disabled").await;
-
-    // Without motion the end is there at once.
-    browser.prefers("light").await;
-    browser.visit("rung=r09").await;
-    browser.value("(() => { window.seen = new Set(); new MutationObserver(() => \
-        seen.add(document.querySelector('#scrubber').value)).observe(document.querySelector('#timeline'), \
-        { childList: true }); })()").await;
-    browser.click("#show-me").await;
-    until_schedule(&browser, "ALBBAAABB").await;
-    assert_eq!(browser.value("[...window.seen].join()").await, "9");
-    let moves = "getComputedStyle(document.querySelector('#timeline .now')).animationName";
-    assert_eq!(browser.value(moves).await, "none");
     browser.close().await;
 }
 

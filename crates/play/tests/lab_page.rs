@@ -151,6 +151,10 @@ async fn rungs_follow_each_other_with_what_they_change() {
     browser.press("n").await;
     browser.until_text("#source-title", "r05b_advisory_lock.rs").await;
     until_schedule(&browser, "–").await;
+    // What two buyers cannot break is not called unbreakable where it breaks otherwise.
+    browser.visit("rung=r26a").await;
+    browser.until_text("#goal", "It breaks otherwise: ").await;
+    browser.until("document.querySelector('#show-me').hidden").await;
     // What locks the row is said.
     browser.visit("rung=r02").await;
     browser.until_text("#locks", "from select … for update until the transaction ends").await;
@@ -237,10 +241,11 @@ async fn the_page_is_light() {
     let (mut weight, page) = transferred(&played.api, "/lab").await;
     let (before, _) = page.split_once("/lab.js\"").unwrap();
     let assets = &before[before.rfind("/assets/").unwrap()..];
-    let scripts = ["", "_explored", "_file", "_goal", "_lanes", "_scrubber", "_server"];
-    let scripts = scripts.map(|part| format!("lab{part}.js"));
-    let others = ["page.js", "style.css", "lab.css"].map(str::to_owned);
-    for name in scripts.iter().chain(&others) {
+    let parts =
+        ["explored", "file", "goal", "hints", "lanes", "replay", "schedule", "scrubber", "server"];
+    let scripts = parts.iter().map(|part| format!("lab_{part}.js"));
+    let others = ["lab.js", "page.js", "words.js", "api.js", "style.css", "lab.css"];
+    for name in scripts.chain(others.map(str::to_owned)) {
         weight += load(&format!("{assets}/{name}")).await;
     }
     let mut heaviest = 0;

@@ -39,22 +39,6 @@ async fn the_same_request_is_told_the_same_where_it_has_a_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_win_counts_on_the_ladder_and_leads_to_the_next_rung() {
-    let browser = Game::at(DESKTOP, "rung=r01").await;
-    browser.until_text("#score", "0 of ").await;
-    browser.press("abba").await;
-    browser.until_text("#verdict.good", "Broken in 4.").await;
-    browser.until_text("#score", "1 of ").await;
-    browser.click("#next-rung").await;
-    browser.until_text("#source-title", "r02_row_lock.rs").await;
-    // What two buyers cannot break is not called unbreakable where it breaks otherwise, and nothing green is shown.
-    browser.visit("rung=r26a").await;
-    browser.until_text("#goal", "It breaks otherwise: ").await;
-    browser.until("document.querySelector('#show-me').hidden").await;
-    browser.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn keys_take_no_steps_for_whoever_turns_them_off_and_the_buttons_are_one_link_away() {
     let browser = Game::at(DESKTOP, "rung=r05a").await;
     browser.click("#shortcuts").await;

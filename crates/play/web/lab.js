@@ -1,13 +1,15 @@
 // The ladder as a game: the reader of the page is the scheduler. The address holds the schedule; the server has a
 // session, whose states after each step are kept here, so that every earlier one can be looked at again.
 
-import { parOf, showExplored } from "./lab_explored.js";
+import { showExplored } from "./lab_explored.js";
 import { mark, showFile, withCode } from "./lab_file.js";
 import * as game from "./lab_goal.js";
 import { showLanes } from "./lab_lanes.js";
+import { goalOf, parOf, stepsOf } from "./lab_schedule.js";
 import { onLook, playThrough, showPosition, stop } from "./lab_scrubber.js";
-import { openSession, rungFile, session, stepsOf, takeStep } from "./lab_server.js";
-import { byId, element, fill, lastOf, storage, tabStorage, texts } from "./page.js";
+import { openSession, rungFile, session, takeStep } from "./lab_server.js";
+import { byId, element, storage, tabStorage, texts } from "./page.js";
+import { fill, lastOf } from "./words.js";
 
 const SETTINGS = ["users", "processes", "stock"];
 const STARTING_SHOWN_AFTER_MS = 300;
@@ -96,7 +98,7 @@ async function open(schedule, then = () => {}) {
   plan = Object.fromEntries(["rung", ...SETTINGS, "unpaid"].map((name) => [name, state[name]]));
   played = { rung: state.rung, steps: stepsOf(state.schedule), frames: [...frames, state], timeline };
   isKnown = true;
-  if (isOwn && schedule === "") game.startHints();
+  if (isOwn && schedule === "") game.hints.begin();
   look(played.steps.length);
   then();
 }
@@ -134,7 +136,7 @@ function afterStep() {
   if (isOwn && news.length) {
     game.won(played.rung, news, at);
   } else if (isOwn && !broken.length) {
-    game.stepTaken();
+    game.hints.stepTaken();
   }
   showVerdict();
 }
@@ -269,7 +271,7 @@ function takeSettings(settings) {
 
 function showSettings() {
   for (const name of SETTINGS) byId(name).value = plan[name];
-  game.showGoal(rungNow(), game.goalOf(rungNow(), plan), aimAt, plan.unpaid);
+  game.showGoal(rungNow(), goalOf(rungNow().lessons, plan), aimAt, plan.unpaid);
 }
 
 async function readFile() {
@@ -396,7 +398,7 @@ for (const button of document.querySelectorAll(".unfold")) {
 const shortcuts = byId("shortcuts");
 shortcuts.checked = storage.get(SHORTCUTS) !== "off";
 shortcuts.addEventListener("change", () => storage.set(SHORTCUTS, shortcuts.checked ? null : "off"));
-byId("hint").addEventListener("click", () => game.hint());
+byId("hint").addEventListener("click", () => game.hints.more());
 byId("show-me").addEventListener("click", () => {
   const goal = game.currentGoal();
   if (goal) inTurn(() => show(goal, goal.schedule));

@@ -1,10 +1,9 @@
 // What every interleaving came to, and any of them to be tried.
 
 import { withCode } from "./lab_file.js";
-import { stepsOf } from "./lab_server.js";
-import { byId, element, fill, texts } from "./page.js";
-
-const isUnpaid = ({ from, unpaid }) => unpaid ?? (from === "unpaid" || from === "buys_again");
+import { isUnpaid } from "./lab_schedule.js";
+import { byId, element, texts } from "./page.js";
+import { fill } from "./words.js";
 
 // `tries` is called with the settings and the steps.
 export function showExplored(settings, tries) {
@@ -58,22 +57,4 @@ function section(setting, tries) {
       ? [element("p", {}, texts.explored_try), element("div", { class: "some" }, ...some.map(button))]
       : []),
   );
-}
-
-// The shortest schedule known that breaks a promise with these settings, in steps; with any where none is known
-// with these. What is shown counts, too.
-export function parOf(explored, lessons, promise, { users, processes, stock, unpaid }) {
-  const shown = lessons.map((one) => ({ ...one, shortest: [{ ...one, broken: [one.breaks] }] }));
-  const settings = [...explored, ...shown];
-  const isSame = (one) =>
-    one.users === users && one.processes === processes && one.stock === stock && isUnpaid(one) === unpaid;
-  const shortest = (some) =>
-    Math.min(
-      ...some
-        .flatMap((one) => one.shortest)
-        .filter((one) => one.broken.includes(promise))
-        .map((one) => stepsOf(one.schedule).length),
-    );
-  const par = [shortest(settings.filter(isSame)), shortest(settings)].find(Number.isFinite);
-  return par ?? null;
 }

@@ -1,6 +1,7 @@
 // The rung's file with the places of all actors in it, and what the neighbours change.
 
-import { byId, element, fill, texts } from "./page.js";
+import { byId, element, texts } from "./page.js";
+import { fill } from "./words.js";
 
 // `text` with what stands between backquotes as code.
 export function withCode(text) {

@@ -1,20 +1,16 @@
 // The game: what is to be broken, hints for whoever does not find it, and what one has broken.
 
 import { withCode } from "./lab_file.js";
-import { stepsOf } from "./lab_server.js";
-import { byId, element, fill, language, lastOf, storage, texts } from "./page.js";
+import { Hints } from "./lab_hints.js";
+import { stepsOf } from "./lab_schedule.js";
+import { byId, element, language, storage, texts } from "./page.js";
+import { fill, lastOf } from "./words.js";
 
 const BROKEN = "lab-broken";
-const HINT_AFTER_MS = 60_000;
-const HINT_AFTER_STEPS = 8;
-const HINTS = 3;
 
 let goal = null;
 // The rung that it is of.
 let played = null;
-let hints = 0;
-let steps = 0;
-let timer = null;
 // The rung that is played.
 let shown = null;
 
@@ -62,17 +58,6 @@ function bringIntoView(link) {
   if (at.left < frame.left || at.right > frame.right) box.scrollLeft += at.left - frame.left - box.clientWidth / 2;
 }
 
-// The lesson that these settings are for: one that breaks before one that holds.
-export function goalOf(rung, plan) {
-  const fits = ({ users, processes, stock, unpaid }) =>
-    users === plan.users && processes === plan.processes && stock === plan.stock && unpaid === plan.unpaid;
-  const breaks = (lesson) => lesson.breaks !== null;
-  const order = [(it) => fits(it) && breaks(it), breaks, fits];
-  // What holds begins with nothing sold.
-  if (!plan.unpaid) order.push(() => true);
-  return order.map((which) => rung.lessons.find(which)).find(Boolean) ?? null;
-}
-
 // `lesson` is what is to be broken from now on; `chooses` is called with another one.
 export function showGoal(rung, lesson, chooses, unpaid = false) {
   [goal, played] = [lesson, rung];
@@ -114,46 +99,25 @@ function other(lesson, chooses) {
 
 export const currentGoal = () => goal;
 
-export function stopHints() {
-  clearTimeout(timer);
-  timer = null;
-  [hints, steps] = [0, 0];
-  byId("nudge").hidden = true;
-  labelHints();
-}
+export const hints = new Hints((count) => {
+  byId("nudge").hidden = count === 0;
+  if (count > 0) byId("nudge").replaceChildren(...hintOf(count));
+  byId("hint").disabled = hints.isAll();
+  byId("hint").textContent = fill(texts.hint, { count: hints.next() });
+});
 
-function labelHints() {
-  byId("hint").disabled = hints >= HINTS;
-  byId("hint").textContent = fill(texts.hint, { count: Math.min(hints + 1, HINTS) });
-}
-
-// A game begins. Whoever begins it anew has looked for so long, and taken so many steps, already.
-export function startHints() {
-  if (goal?.breaks && timer === null) timer = setTimeout(() => hint(1), HINT_AFTER_MS);
-}
-
-// A step of the reader, which broke nothing.
-export function stepTaken() {
-  steps += 1;
-  if (steps >= HINT_AFTER_STEPS && hints === 0) hint(1);
-}
+export const stopHints = () => hints.startOver(Boolean(goal?.breaks));
 
 // First where to look, then how it begins, then the schedule.
-export function hint(most = HINTS) {
-  if (!goal?.breaks || hints >= most) return;
-  hints += 1;
+function hintOf(count) {
   const all = stepsOf(goal.schedule);
   const half = all.slice(0, Math.ceil(all.length / 2));
   const where = goal.nudge ?? `${texts.breaks_when}: ${played.breaks_when}`;
-  byId("nudge").hidden = false;
-  byId("nudge").replaceChildren(
-    ...[
-      withCode(where),
-      [fill(texts.hint_half, { schedule: half.join(" ") })],
-      [fill(texts.hint_schedule, { schedule: all.join(" ") })],
-    ][hints - 1],
-  );
-  labelHints();
+  return [
+    withCode(where),
+    [fill(texts.hint_half, { schedule: half.join(" ") })],
+    [fill(texts.hint_schedule, { schedule: all.join(" ") })],
+  ][count - 1];
 }
 
 // What the reader has broken, in so many steps: kept for the next visit.

@@ -1,7 +1,8 @@
 // The lanes: what each actor did and where it stands, the voucher's row between them, and the lock as a bar.
 
 import { withCode } from "./lab_file.js";
-import { byId, element, fill, language, lastOf, texts } from "./page.js";
+import { byId, element, language, texts } from "./page.js";
+import { fill, lastOf } from "./words.js";
 
 const separator = language.startsWith("zh") ? "，" : ", ";
 

@@ -1,54 +1,36 @@
 // The states of a schedule one after the other: play, pause, and any of them by hand.
 
-import { byId, fill, texts } from "./page.js";
+import { Replay } from "./lab_replay.js";
+import { byId, texts } from "./page.js";
+import { fill } from "./words.js";
 
-const STEP_MS = 900;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-
 const play = byId("play");
 const range = byId("scrubber");
-let timer = null;
-let [at, count] = [0, 0];
 let look = () => {};
+const replay = new Replay(
+  (step) => look(step),
+  (isPlaying) => (play.textContent = isPlaying ? texts.pause : texts.play),
+  () => still.matches,
+);
 
 // `shows` is called with the step to be looked at.
 export function onLook(shows) {
   look = shows;
 }
 
-export function showPosition(now, length) {
-  [at, count] = [now, length];
-  if (at >= count) stop();
+export function showPosition(at, count) {
+  replay.place(at, count);
   range.max = String(count);
   range.value = String(at);
   range.setAttribute("aria-valuetext", fill(texts.at_step, { at, count }));
   range.disabled = play.disabled = count === 0;
 }
 
-// From the beginning, one step after the other; at once where nothing is to move.
-export function playThrough() {
-  stop();
-  if (still.matches) return look(count);
-  look(0);
-  start();
-}
+export const playThrough = () => replay.through();
+export const stop = () => replay.stop();
 
-function start() {
-  timer = setInterval(() => (at < count ? look(at + 1) : stop()), STEP_MS);
-  play.textContent = texts.pause;
-}
-
-export function stop() {
-  clearInterval(timer);
-  timer = null;
-  play.textContent = texts.play;
-}
-
-play.addEventListener("click", () => {
-  if (timer !== null) return stop();
-  if (at >= count) look(0);
-  start();
-});
+play.addEventListener("click", () => replay.toggle());
 range.addEventListener("input", () => {
   stop();
   look(Number(range.value));

@@ -1,6 +1,6 @@
 // What is asked of the server: a session, which the page leaves when it goes.
 
-import { api } from "./page.js";
+import { api } from "./api.js";
 
 // What an open session may take on a slow machine: servers start.
 const OPENS_WITHIN = 120_000;
@@ -18,9 +18,6 @@ function randomName() {
   ).join("");
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
-
-// The steps of a schedule in its short form: a letter each, or a letter and whose process it is.
-export const stepsOf = (schedule) => schedule.match(/[KP]:.|./g) ?? [];
 
 // Plays a schedule from its beginning.
 export function openSession(body) {

@@ -1,24 +1,19 @@
 // The stage. The server runs the show and tells every page of it; this page draws, and asks for the next one.
 
+import { api } from "./api.js";
 import { setText } from "./format.js";
 import { keepStream } from "./live.js";
-import { api, byId, element, fill, language, lastOf, storage, texts } from "./page.js";
+import { byId, element, language, storage, texts } from "./page.js";
 import { count, Half, onOneScale } from "./stage_half.js";
+import { Turn } from "./stage_turn.js";
+import { fill, lastOf } from "./words.js";
 
 const FULL_AGAIN_MS = 5_000;
-const UNDER_WAY = ["preparing", "countdown", "selling", "auditing"];
 
 const halves = ["ours", "other"].map((id) => new Half(id));
 const [start, slow, failover, against] = ["start", "slow", "failover", "against"].map(byId);
 const [kill, design, link] = ["kill", "design", "shop-link"].map(byId);
-let show = null; // as the server says it is
-let isConnected = false;
-let isFull = false; // there is no place to watch
-let isAsking = false;
-let isFresh = true; // the stream has told nothing yet
-let awaited = 0; // the number of the show that this page began, until the stream tells of it
-let isForbidden = false; // this page is not on the server's machine
-let pressed = null; // the button that began the show
+const turn = new Turn();
 let placeOf = null; // what was asked for last: the sale, and how many bought beside the crowd
 let beginsAt = null; // by `performance.now()`
 
@@ -28,10 +23,8 @@ function say(text) {
   setText(message, text);
 }
 
-const isUnderWay = () => UNDER_WAY.includes(show?.phase);
-
 function words() {
-  const { phase, crowd, halves: of } = show;
+  const { phase, crowd, halves: of } = turn.show;
   const half = lastOf(of);
   const isKilled = half.killed_at !== null;
   const values = { done: count(half.done), total: count(half.total), killed: isKilled && count(half.killed_at) };
@@ -48,10 +41,8 @@ function failure({ code, detail }) {
   return fill(texts[`failure_${code}`] ?? texts.failure_defect, { detail: detail.replace(/\.$/, "") });
 }
 
-function told(next) {
-  show = next;
-  if (isFresh || show.number >= awaited) awaited = 0;
-  isFresh = false;
+function told(show) {
+  turn.told(show);
   const { phase, crowd, halves: of } = show;
   if (phase === "idle") byId("ours-title").textContent = texts.ours;
   byId("stage").dataset.phase = phase;
@@ -59,20 +50,20 @@ function told(next) {
   const isNew = of.length > 1 && byId("other").hidden;
   byId("other").hidden = of.length < 2;
   // On a phone it stands below.
-  if (isNew && pressed) byId("other").scrollIntoView({ block: "nearest" });
+  if (isNew && turn.pressed) byId("other").scrollIntoView({ block: "nearest" });
   for (const [at, half] of of.entries()) halves[at].show(half, crowd, at === of.length - 1 ? words() : "");
   onOneScale(halves.slice(0, Math.max(of.length, 1)));
   announce();
   // Nothing more is to come, also where there is no verdict.
-  if (!isUnderWay()) for (const half of halves) half.settle();
+  if (!turn.isUnderWay()) for (const half of halves) half.settle();
   if (of.length === 0) awaitShow();
   beginsAt = show.begins_in_ms === null ? null : performance.now() + show.begins_in_ms;
   countDown();
-  say(show.failure ? failure(show.failure) : isForbidden ? texts.forbidden : "");
+  say(show.failure ? failure(show.failure) : turn.isForbidden ? texts.forbidden : "");
   if (of[0]?.others > 0) askPlace(of[0]);
-  kill.hidden = crowd !== "failover" || !isUnderWay() || phase === "auditing";
-  kill.disabled = isForbidden || phase !== "selling" || of[0].killed_at !== null;
-  link.hidden = crowd !== "slow" || !isUnderWay() || phase === "auditing";
+  kill.hidden = crowd !== "failover" || !turn.isUnderWay() || phase === "auditing";
+  kill.disabled = turn.isForbidden || phase !== "selling" || of[0].killed_at !== null;
+  link.hidden = crowd !== "slow" || !turn.isUnderWay() || phase === "auditing";
   if (of.length > 0) setText(link, fill(texts.slow_link, { users: count(of[0].users) }));
   renderButtons();
 }
@@ -93,26 +84,20 @@ function awaitShow() {
 }
 
 function renderButtons() {
-  const isBusy = isForbidden || !((isConnected && !isFresh) || isFull) || isAsking || awaited > 0 || isUnderWay();
+  const isBusy = turn.isBusy();
   for (const button of [start, slow, failover, against]) button.disabled = isBusy;
-  const isOver = show !== null && show.number > 0 && !isUnderWay();
+  const isOver = turn.isOver();
   start.dataset.again = String(isOver);
-  // What is there to stand beside.
-  const ours = show?.halves[0];
-  const isBeside = show?.crowd === "rush" && Boolean(ours?.verdict);
-  byId("beside").hidden = !isBeside;
+  byId("beside").hidden = !turn.isBeside();
   // A button that is disabled loses the focus.
+  const { pressed } = turn;
   if (isOver && !isBusy && pressed && document.activeElement === document.body) pressed.focus({ preventScroll: true });
-  if (!isOver || isBusy) return;
-  const wasStart = pressed === start;
-  pressed = null;
-  // The same crowd meets a wrong design by itself.
-  if (wasStart && isBeside && show.halves.length === 1 && show.phase === "ended") againstDesign();
+  if (turn.comesNext(start)) againstDesign();
 }
 
 function countDown() {
   const left = beginsAt === null ? null : Math.ceil((beginsAt - performance.now()) / 1000);
-  const half = halves[show ? Math.max(show.halves.length - 1, 0) : 0];
+  const half = halves[Math.max((turn.show?.halves.length ?? 0) - 1, 0)];
   for (const each of halves) each.countTo(each === half && left > 0 ? left : null);
   if (left > 0) setTimeout(countDown, 100);
 }
@@ -124,26 +109,20 @@ function refusal(problem) {
 }
 
 async function begin(button, body) {
-  if (isAsking || awaited > 0 || isUnderWay()) return;
-  isAsking = true;
-  pressed = button;
+  if (!turn.asks(button)) return;
   byId("ours").scrollIntoView({ block: "nearest" });
   say("");
   renderButtons();
   const answer = await api("POST", "/api/stage/shows", { body });
-  isAsking = false;
-  // The stream may tell of it sooner or later than the answer does.
-  if (answer.ok && show?.number < answer.body.number) awaited = answer.body.number;
-  else if (!answer.ok) pressed = null;
-  isForbidden = answer.status === 403;
-  if (isForbidden) say(texts.forbidden);
+  turn.answered(answer);
+  if (turn.isForbidden) say(texts.forbidden);
   else if (!answer.ok) say(refusal(answer.body));
   renderButtons();
 }
 
 // Without a stream the count does not run.
-function cutOff(text) {
-  isConnected = false;
+function cutOff(text, isFull = turn.isFull) {
+  turn.cutOff(isFull);
   beginsAt = null;
   countDown();
   say(text);
@@ -152,8 +131,8 @@ function cutOff(text) {
 
 // What is read out: that the sale begins, and what came of it. A count that runs is not.
 function announce() {
-  const said = halves[show.halves.length - 1]?.said ?? "";
-  setText(byId("said"), said || (UNDER_WAY.includes(show.phase) ? texts.countdown : ""));
+  const said = halves[turn.show.halves.length - 1]?.said ?? "";
+  setText(byId("said"), said || (turn.isUnderWay() ? texts.countdown : ""));
 }
 
 function describe() {
@@ -180,17 +159,11 @@ keepStream({
   // Whoever comes back is told all of it.
   events: { show: told, alive: () => {} },
   opened() {
-    isConnected = true;
-    isFresh = true;
-    isFull = false;
+    turn.opened();
     say("");
     renderButtons();
   },
   silent: () => cutOff(texts.gone),
-  failed(isRefused) {
-    // A sale can be started all the same.
-    isFull = isRefused;
-    cutOff(isRefused ? texts.full : texts.gone);
-  },
+  failed: (isRefused) => cutOff(isRefused ? texts.full : texts.gone, isRefused),
   closed: () => cutOff(""),
 });

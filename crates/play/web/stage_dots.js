@@ -13,11 +13,10 @@ const STAR = Array.from({ length: 10 }, (_, at) => {
   return [0.5 + radius * Math.cos(angle), 0.5 + radius * Math.sin(angle)];
 });
 
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
-
 export class Dots {
   constructor(canvas) {
     this.canvas = canvas;
+    this.calm = matchMedia("(prefers-reduced-motion: reduce)");
     this.context = canvas.getContext("2d");
     this.kinds = new Uint8Array(0);
     this.stars = 0;
@@ -55,7 +54,7 @@ export class Dots {
       this.queue.push(buyer);
     }
     // Who wants no motion sees all of them at the end.
-    if (calm.matches && !this.isSettled) return;
+    if (this.calm.matches && !this.isSettled) return;
     if (!this.frame && this.queue.length > 0) this.frame = requestAnimationFrame(() => this.step());
   }
 
@@ -63,7 +62,7 @@ export class Dots {
   settle() {
     if (this.isSettled) return;
     this.isSettled = true;
-    if (calm.matches) this.layOut();
+    if (this.calm.matches) this.layOut();
   }
 
   forget() {
@@ -99,7 +98,7 @@ export class Dots {
     const cell = Math.min(this.cellWidth, this.cellHeight);
     this.size = Math.max(Math.floor(cell - Math.max(cell / 6, 1)), 1);
     context.clearRect(0, 0, width, height);
-    this.paint(calm.matches && !this.isSettled ? null : this.kinds.keys());
+    this.paint(this.calm.matches && !this.isSettled ? null : this.kinds.keys());
     this.queue = [];
     this.drawn = 0;
   }

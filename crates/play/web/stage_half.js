@@ -1,17 +1,18 @@
 // One seller on the stage: its number, its dots, its plot, its sentence.
 
 import { setText } from "./format.js";
-import { byId, element, fill, language, lastOf, texts } from "./page.js";
+import { byId, element, language, texts } from "./page.js";
 import { Dots } from "./stage_dots.js";
 import { Plot } from "./stage_plot.js";
+import { outcomeOf, rates } from "./stage_sentence.js";
+import { fill, lastOf } from "./words.js";
 
-const POINTS_A_SECOND = 10;
-const ALSO = ["undersold", "lost", "untold", "unexpected", "not_made"];
 const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat(language, { maximumSignificantDigits: 3 });
 const seconds = new Intl.NumberFormat(language, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
 export const count = (number) => whole.format(number);
+const SAYING = { texts, say: fill, count, seconds: (number) => seconds.format(number) };
 
 export class Half {
   constructor(id) {
@@ -69,13 +70,12 @@ export class Half {
     this.number.dataset.below = String(left < 0);
   }
 
-  // Figures keep their peaks. A rate is what came within a second: a tenth of one says nothing of a second.
+  // Figures keep their peaks.
   showFigures(verdict) {
     for (const [at, name] of ["answers", "orders"].entries()) {
-      const within = (end) => this.points.slice(Math.max(end + 1 - POINTS_A_SECOND, 0), end + 1);
-      const rates = this.points.map((_, end) => within(end).reduce((sum, point) => sum + point[at], 0));
-      const now = this.isSelling ? (lastOf(rates) ?? 0) : 0;
-      const peak = rates.reduce((most, rate) => Math.max(most, rate), 0);
+      const seen = rates(this.points, at);
+      const now = this.isSelling ? (lastOf(seen) ?? 0) : 0;
+      const peak = seen.reduce((most, rate) => Math.max(most, rate), 0);
       const place = this.node.querySelector(`[data-figure=${name}]`);
       place.replaceChildren(count(now), " ", element("small", {}, fill(texts.peak, { peak: count(peak) })));
     }
@@ -88,7 +88,7 @@ export class Half {
   judge(verdict, words = "") {
     if (verdict) this.node.dataset.holds = String(verdict.holds);
     else delete this.node.dataset.holds;
-    this.said = verdict ? sentence(verdict, this.half, this.crowd) : "";
+    this.said = verdict ? outcomeOf(this.half, this.crowd, SAYING) : "";
     this.words = words;
     this.say();
     // Into the game, with the steps that break the design.
@@ -125,27 +125,4 @@ export function onOneScale(halves) {
   const most = [0, 1].map((at) => all.reduce((most, point) => Math.max(most, point[at]), 1));
   const length = Math.max(...halves.map((half) => half.points.length));
   for (const half of halves) half.plot.draw(half.points, most, length);
-}
-
-// In buyers, not in attempts: a dot is a buyer. Of a slow crowd each tries once, and people buy among them.
-function sentence(verdict, { users, rung, others, killed_at: killed }, crowd) {
-  const { sold, oversold, duplicates, refused, elapsed_ms: ms } = verdict;
-  const buyers = sold - duplicates;
-  const values = {
-    buyers: count(buyers),
-    sold: count(sold),
-    oversold: count(oversold),
-    nothing: count(crowd === "slow" ? refused : Math.max(users + others - buyers, 0)),
-    seconds: seconds.format(ms / 1000),
-  };
-  const more = [];
-  if (killed !== null) more.push(fill(texts.killed, { killed: count(killed), count: count(verdict.silent) }));
-  else if (crowd === "failover") more.push(texts.nobody_killed);
-  const also = ALSO.filter((name) => verdict[name] !== 0);
-  more.push(...also.map((name) => fill(texts[`also_${name}`], { count: count(verdict[name]) })));
-  const reasons = verdict.reasons.map((reason) => reason.replace(/\.$/, "")).join("; ");
-  if (reasons) more.push(fill(texts.reasons, { reasons }));
-  if (rung && verdict.holds)
-    more.push(fill(texts.hidden_flaw, { breaks: texts.rungs.find(({ id }) => id === rung)?.breaks ?? "" }));
-  return [fill(texts.sentence, values), ...more].join(" ");
 }

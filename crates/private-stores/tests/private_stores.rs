@@ -133,24 +133,6 @@ impl RawKeeper {
     }
 }
 
-#[test]
-fn both_servers_answer() {
-    let servers = start(&throwaway());
-    assert!(!servers.is_attached());
-    let named = "select (current_database() = 'seckill')::int::int8";
-    assert_eq!(sql(servers.database_url().unwrap(), named), 1);
-    assert_eq!(ping(servers.redis_url().unwrap()), "PONG");
-}
-
-#[test]
-fn dropping_stops_as_well() {
-    let servers = start(&throwaway());
-    let (pids, directory) = (pids(&servers), servers.directory().to_owned());
-    drop(servers);
-    assert!(!directory.exists());
-    assert!(!pids.iter().any(|pid| is_alive(*pid)));
-}
-
 #[cfg(target_os = "linux")]
 type Harm = fn(&Servers);
 
@@ -207,7 +189,7 @@ fn a_stop_leaves_no_process_and_no_directory_whatever_happened_before() {
 }
 
 #[test]
-fn two_pairs_do_not_clash() {
+fn two_pairs_do_not_clash_and_a_stop_leaves_nothing() {
     let pairs = started_at_once(2, &throwaway());
     for (pair, name) in pairs.iter().zip(["one", "two"]) {
         ask::<()>(pair.redis_url().unwrap(), &["SET", "name", name]);
@@ -216,19 +198,31 @@ fn two_pairs_do_not_clash() {
     for (pair, name) in pairs.iter().zip(["one", "two"]) {
         assert_eq!(ask::<String>(pair.redis_url().unwrap(), &["GET", "name"]), name);
     }
+    for pair in pairs {
+        let (pids, directory) = (pids(&pair), pair.directory().to_owned());
+        assert!(directory.exists() && pids.len() == 2);
+        pair.stop().unwrap();
+        assert!(!directory.exists() && !pids.iter().any(|pid| is_alive(*pid)));
+    }
 }
 
 #[test]
-fn only_what_is_asked_for_is_started() {
+fn only_what_is_asked_for_is_started_and_dropping_stops_it_as_well() {
     let postgres = start(&Plan { redis: false, ..throwaway() });
     assert!(postgres.redis_url().is_none() && postgres.pid(Server::Redis).is_none());
-    assert_eq!(sql(postgres.database_url().unwrap(), "select 1::int8"), 1);
+    let named = "select (current_database() = 'seckill')::int::int8";
+    assert_eq!(sql(postgres.database_url().unwrap(), named), 1);
     let mut redis = start(&Plan { postgres: false, ..throwaway() });
     assert!(redis.database_url().is_none() && redis.pid(Server::Postgres).is_none());
     assert_eq!(ping(redis.redis_url().unwrap()), "PONG");
     let error = redis.restart(Server::Postgres).unwrap_err();
     assert!(error.to_string().contains("PostgreSQL is not one of these"), "{error}");
     assert_eq!(ping(redis.redis_url().unwrap()), "PONG", "a refused order changes nothing");
+    for servers in [postgres, redis] {
+        let (pids, directory) = (pids(&servers), servers.directory().to_owned());
+        drop(servers);
+        assert!(!directory.exists() && !pids.iter().any(|pid| is_alive(*pid)));
+    }
 }
 
 #[test]
@@ -241,25 +235,37 @@ fn durable_means_fsync() {
 }
 
 #[test]
-fn a_kept_home_keeps_its_data() {
-    let place = place();
-    let home = place.path().join("made/on the way");
-    let plan = Plan { durable: true, ..kept(&home) };
-    let servers = start(&plan);
-    let scratch = scratch_of(&servers);
-    run_sql(servers.database_url().unwrap(), "create table t as select 7::int8 as n");
-    ask::<()>(servers.redis_url().unwrap(), &["SET", "n", "7"]);
-    assert_eq!(
-        fs::metadata(home.join("servers.json")).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
-    servers.stop().unwrap();
-    assert!(!home.join("servers.json").exists() && !scratch.exists());
-
-    let servers = start(&plan);
-    assert_eq!(sql(servers.database_url().unwrap(), "select n from t"), 7);
-    assert_eq!(ask::<i64>(servers.redis_url().unwrap(), &["GET", "n"]), 7);
-    servers.stop().unwrap();
+fn a_kept_home_keeps_its_data_also_when_everything_was_killed() {
+    for is_killed in [false, cfg!(target_os = "linux")] {
+        let place = place();
+        let home = place.path().join("made/on the way");
+        // Durable: without it a killed PostgreSQL may lose its last moments.
+        let plan = Plan { durable: true, ..kept(&home) };
+        let mut servers = start(&plan);
+        let (scratch, told) = (scratch_of(&servers), home.join("servers.json"));
+        run_sql(servers.database_url().unwrap(), "create table t as select 7::int8 as n");
+        ask::<()>(servers.redis_url().unwrap(), &["SET", "n", "7"]);
+        assert_eq!(fs::metadata(&told).unwrap().permissions().mode() & 0o777, 0o600);
+        let mut killed = None;
+        if is_killed {
+            // The servers first, so that they cannot tidy up; their lock files stay.
+            let all = [pids(&servers), vec![servers.supervisor_pid().unwrap()]].concat();
+            all.iter().for_each(|pid| send(*pid, SIGKILL));
+            await_end_of(&all);
+            assert!(home.join("postgres/postmaster.pid").exists() && told.exists());
+            killed = Some(servers);
+        } else {
+            servers.stop().unwrap();
+            assert!(!told.exists() && !scratch.exists());
+        }
+        servers = start(&plan);
+        assert!(!servers.is_attached());
+        assert!(!scratch.exists(), "the next supervisor sweeps what a killed one left");
+        assert_eq!(sql(servers.database_url().unwrap(), "select n from t"), 7);
+        assert_eq!(ask::<i64>(servers.redis_url().unwrap(), &["GET", "n"]), 7);
+        servers.stop().unwrap();
+        assert!(killed.is_none_or(|killed| killed.stop().is_err()));
+    }
 }
 
 #[test]
@@ -307,34 +313,6 @@ fn a_home_that_is_held_but_never_ready_is_busy() {
     let _held = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e).unwrap();
     let error = Servers::start(&kept(place.path())).unwrap_err();
     assert!(matches!(error, StoresError::Busy(_)) && error.may_retry(), "{error:?}");
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_kept_home_starts_again_after_everything_was_killed() {
-    let place = place();
-    let home = place.path().join("home");
-    // Durable: without it a killed PostgreSQL may lose its last moments.
-    let plan = Plan { durable: true, ..kept(&home) };
-    let servers = start(&plan);
-    let scratch = scratch_of(&servers);
-    run_sql(servers.database_url().unwrap(), "create table t as select 7::int8 as n");
-    ask::<()>(servers.redis_url().unwrap(), &["SET", "n", "7"]);
-    // The servers first, so that they cannot tidy up; their lock files stay.
-    let pids = pids(&servers);
-    pids.iter().for_each(|pid| send(*pid, SIGKILL));
-    let supervisor = servers.supervisor_pid().unwrap();
-    send(supervisor, SIGKILL);
-    await_end_of(&[pids, vec![supervisor]].concat());
-    assert!(home.join("postgres/postmaster.pid").exists() && home.join("servers.json").exists());
-
-    let again = start(&plan);
-    assert!(!again.is_attached());
-    assert!(!scratch.exists(), "the next supervisor sweeps what a killed one left");
-    assert_eq!(sql(again.database_url().unwrap(), "select n from t"), 7);
-    assert_eq!(ask::<i64>(again.redis_url().unwrap(), &["GET", "n"]), 7);
-    again.stop().unwrap();
-    assert!(servers.stop().is_err());
 }
 
 #[test]

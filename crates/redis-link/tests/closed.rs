@@ -40,8 +40,8 @@ fn watched(url: &str) -> (Redis, Arc<AtomicUsize>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_was_closed_while_idle_is_replaced_before_it_is_used() {
-    let node = Node::start(&[]).await;
+async fn a_connection_that_was_closed_while_idle_or_by_a_restart_is_replaced_before_it_is_used() {
+    let mut node = Node::start(&[]).await;
     for url in [node.url(), node.socket_url()] {
         let (redis, outages) = watched(&url);
         increment(&redis, "n").await;
@@ -51,33 +51,11 @@ async fn a_connection_that_was_closed_while_idle_is_replaced_before_it_is_used()
         node.command::<()>(&["CONFIG", "SET", "timeout", "0"]).await;
         eventually("it is noticed", async || redis.generation().is_none()).await;
         increment(&redis, "n").await;
-        assert_eq!(outages.load(Ordering::SeqCst), 0, "nobody was turned away");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_restart_that_nobody_met_is_not_met_afterwards() {
-    let mut node = Node::start(&[]).await;
-    let (redis, outages) = watched(&node.url());
-    for _ in 0..2 {
-        assert_eq!(increment(&redis, "n").await, 1);
         node.restart().await;
         eventually("it is noticed", async || redis.generation().is_none()).await;
+        assert_eq!(increment(&redis, "n").await, 1);
+        assert_eq!(outages.load(Ordering::SeqCst), 0, "nobody was turned away");
     }
-    assert_eq!(increment(&redis, "n").await, 1);
-    assert_eq!(outages.load(Ordering::SeqCst), 0);
-}
-
-/// On one thread: the request is made before the task of the connection has seen that it was closed.
-#[tokio::test]
-async fn a_request_that_met_a_closed_connection_was_not_sent_and_is_sent_again() {
-    let node = Node::start(&[]).await;
-    let (redis, outages) = watched(&node.url());
-    for count in 1..=20 {
-        assert_eq!(increment(&redis, "n").await, count);
-        close_all(&node).await;
-    }
-    assert_eq!(outages.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,6 +76,28 @@ async fn what_may_have_been_sent_is_never_sent_again() {
     }
 }
 
+/// On one thread: the request is made before the task of the connection has seen that it was closed.
+#[tokio::test]
+async fn a_request_that_met_a_closed_connection_was_not_sent_and_is_sent_again() {
+    let (node, cluster) = (Node::start(&[]).await, Cluster::start(3).await);
+    let sentinels = Sentinels::start(&node, 1, 1).await;
+    let masters = cluster.nodes.iter().collect();
+    for (url, nodes) in
+        [(node.url(), vec![&node]), (sentinels.url(), vec![&node]), (cluster.url(), masters)]
+    {
+        let (redis, outages) = watched(&url);
+        for count in 1..=5 {
+            for key in ["a", "b", "c", "d"] {
+                assert_eq!(increment(&redis, &format!("{key} {url}")).await, count);
+            }
+            for node in &nodes {
+                close_all(node).await;
+            }
+        }
+        assert_eq!(outages.load(Ordering::SeqCst), 0, "{url}");
+    }
+}
+
 #[tokio::test]
 async fn dedicated_connections_that_were_closed_are_replaced() {
     let node = Node::start(&[]).await;
@@ -107,33 +107,6 @@ async fn dedicated_connections_that_were_closed_are_replaced() {
         assert_eq!(node.command::<String>(&["CLIENT", "LIST"]).await.lines().count(), 2);
         close_all(&node).await;
     }
-}
-
-#[tokio::test]
-async fn the_nodes_of_a_cluster_may_close_their_connections_too() {
-    let cluster = Cluster::start(3).await;
-    let (redis, outages) = watched(&cluster.url());
-    for count in 1..=5 {
-        for key in ["a", "b", "c", "d"] {
-            assert_eq!(increment(&redis, key).await, count);
-        }
-        for node in &cluster.nodes {
-            close_all(node).await;
-        }
-    }
-    assert_eq!(outages.load(Ordering::SeqCst), 0);
-}
-
-#[tokio::test]
-async fn the_master_that_sentinels_name_may_close_its_connections_too() {
-    let master = Node::start(&[]).await;
-    let sentinels = Sentinels::start(&master, 1, 1).await;
-    let (redis, outages) = watched(&sentinels.url());
-    for count in 1..=5 {
-        assert_eq!(increment(&redis, "n").await, count);
-        close_all(&master).await;
-    }
-    assert_eq!(outages.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,15 +5,14 @@ use futures_util::future::join_all;
 use redis_link::Redis;
 
 use crate::increment_alone;
-use testkit::redis_nodes::{Node, Sentinels};
-use testkit::wait::eventually;
+use testkit::redis_nodes::Node;
 
 async fn connections_so_far(node: &Node) -> u64 {
     node.field(&["INFO", "stats"], "total_connections_received").await.parse().unwrap()
 }
 
 /// Size and free ones.
-fn pool(redis: &Redis) -> Option<(usize, usize)> {
+pub fn pool(redis: &Redis) -> Option<(usize, usize)> {
     redis.pool_status().map(|status| (status.size, status.available))
 }
 
@@ -68,23 +67,4 @@ async fn the_pool_of_a_server_that_is_gone_or_silent_is_left() {
         assert_eq!(pool(&redis), None);
         proxy.break_by(Fault::None);
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn another_master_has_another_pool() {
-    let (mut master, replica) = (Node::start(&[]).await, Node::start(&[]).await);
-    replica.replica_of(&master).await;
-    let sentinels = Sentinels::start(&master, 3, 2).await;
-    let redis = Redis::new(&sentinels.url()).unwrap();
-    assert_eq!(increment_alone(&redis).await.unwrap(), 1);
-    master.kill();
-    sentinels.promoted(&replica).await;
-    eventually("the new master is asked", async || match increment_alone(&redis).await {
-        Ok(_) => true,
-        Err(error) if error.retry_may_help() => false,
-        Err(error) => panic!("{error}"),
-    })
-    .await;
-    assert_eq!(pool(&redis), Some((1, 1)));
-    assert!(replica.command::<i64>(&["GET", "n"]).await >= 1);
 }

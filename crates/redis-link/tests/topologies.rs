@@ -43,32 +43,20 @@ pub async fn heard(subscriber: &mut (SubscriberSink, SubscriberStream)) -> Optio
     message.map(|message| message.get_payload().unwrap())
 }
 
+/// Of a server that went silent the stream says nothing, for ever; a ping finds it out.
 #[tokio::test]
-async fn a_subscriber_can_ping_before_and_after_it_subscribes_and_hears_the_end() {
+async fn a_subscriber_hears_the_end_of_a_server_and_finds_its_silence_by_a_ping() {
     let mut node = Node::start(&[]).await;
     let redis = Redis::new(&node.url()).unwrap();
-    let channel = ["channel".to_owned()];
     let (mut sink, mut stream) = subscriber(&redis, "channel").await.unwrap().split();
     must("a pong", sink.ping()).await.unwrap();
+    let channel = ["channel".to_owned()];
     must("the subscription is confirmed", sink.subscribe(&channel)).await.unwrap();
     must("a pong", sink.ping()).await.unwrap();
     node.command::<()>(&["PUBLISH", "channel", "hello"]).await;
     let message = must("the message", stream.next()).await.unwrap();
     assert_eq!(message.get_payload::<String>().unwrap(), "hello");
-    node.kill();
-    assert!(must("the end", stream.next()).await.is_none());
-    assert!(must("an error", sink.ping()).await.is_err());
-    assert!(subscriber(&redis, "channel").await.is_err_and(|error| error.retry_may_help()));
-}
 
-/// Of a server that went silent the stream says nothing, for ever; a ping finds it out.
-#[tokio::test]
-async fn a_silent_server_does_not_answer_a_ping() {
-    let node = Node::start(&[]).await;
-    let redis = Redis::new(&node.url()).unwrap();
-    let channel = ["channel".to_owned()];
-    let (mut sink, _stream) = subscriber(&redis, "channel").await.unwrap().split();
-    must("the subscription is confirmed", sink.subscribe(&channel)).await.unwrap();
     node.pause();
     let pong = sink.ping();
     assert!(tokio::time::timeout(Duration::from_millis(300), pong).await.is_err());
@@ -76,4 +64,9 @@ async fn a_silent_server_does_not_answer_a_ping() {
     assert!(matches!(subscriber(&redis, "channel").await, Err(LinkError::Unavailable(_))));
     node.resume();
     must("the late pong", sink.ping()).await.unwrap();
+
+    node.kill();
+    assert!(must("the end", stream.next()).await.is_none());
+    assert!(must("an error", sink.ping()).await.is_err());
+    assert!(subscriber(&redis, "channel").await.is_err_and(|error| error.retry_may_help()));
 }

@@ -16,14 +16,3 @@ pub(super) fn in_slot(prefix: &str, name: &str, owner: Option<&Owner>) -> String
         None => format!("{prefix}{open}{name}{close}"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_channel_is_redissons() {
-        assert_eq!(channel("lock:order:1", None), "redisson_lock__channel:{lock:order:1}");
-        assert_eq!(channel("lock:{a}:1", None), "redisson_lock__channel:lock:{a}:1");
-    }
-}

@@ -10,9 +10,9 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdout};
 
-use crate::world::{World, seckill};
+use crate::world::World;
 use testkit::processes::is_alive;
-use testkit::program::{Program, Ran, finished};
+use testkit::program::{Program, Ran, finished, ran};
 use testkit::wait::{eventually, must};
 
 /// What a command under the lock says first.
@@ -53,26 +53,74 @@ const UNTIL_TOLD: &str = "trap 'echo told; exit 3' TERM; echo begun; while :; do
 #[tokio::test]
 async fn the_exit_status_is_the_commands_own_and_the_lock_is_free_again() {
     let (world, program, name) = World::with_program().await;
-    for (script, status) in [("exit 0", 0), ("exit 7", 7), ("kill -KILL $$", 137)] {
-        let ran = program.run(&["lock", "run", &name, "--", "sh", "-c", script]).await;
-        assert_eq!((ran.status, ran.stderr.as_str()), (status, ""), "{script}: {ran:?}");
+    let ages = Duration::MAX.as_secs().to_string() + "s";
+    for (arguments, status, stdout, refusal) in [
+        (&["--", "sh", "-c", "exit 0"][..], 0, "", ""),
+        (&["--", "sh", "-c", "exit 7"], 7, "", ""),
+        (&["--", "sh", "-c", "kill -KILL $$"], 137, "", ""),
+        (&["--", "/no/such/file"], 127, "", "/no/such/file"),
+        (&["--", "/etc/passwd"], 126, "", "/etc/passwd"),
+        // It needs no dashes before it, and keeps its own options.
+        (&["--wait", "1s", "echo", "--wait", "-n", "in"], 0, "--wait -n in\n", ""),
+        (&["--wait", "1s", "--", "echo", "--wait", "-n", "in"], 0, "--wait -n in\n", ""),
+        // The limit of a wait is a limit of patience, not of a clock.
+        (&["--wait", &ages, "--", "echo", "in"], 0, "in\n", ""),
+    ] {
+        let ran = program.run(&[&["lock", "run", &name], arguments].concat()).await;
+        if refusal.is_empty() {
+            assert_eq!((ran.status, &*ran.stdout, &*ran.stderr), (status, stdout, ""));
+        } else {
+            ran.refused(status, refusal);
+        }
         assert!(!world.exists(&name).await);
     }
-    let ran = program.run(&["lock", "run", &name, "--", "/no/such/file"]).await;
-    ran.refused(127, "/no/such/file");
-    program.run(&["lock", "run", &name, "--", "/etc/passwd"]).await.refused(126, "/etc/passwd");
-    assert!(!world.exists(&name).await);
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_or_finds_no_redis_is_refused_in_a_sentence() {
+    let redis = format!("REDIS_URL={}", testkit::servers::redis_url().await);
+    let huge = format!("run {} -- true", "n".repeat(513));
+    let (redis, huge) = (redis.as_str(), huge.as_str());
+    let nowhere = "REDIS_URL=redis://127.0.0.1:1";
+    let several = "it names several hosts: begin it with redis+cluster://";
+    for (variables, arguments, status, words) in [
+        (redis, "run '' -- true", 2, "1 to 512 bytes"),
+        (redis, huge, 2, "1 to 512 bytes"),
+        (redis, "inspect ''", 2, "1 to 512 bytes"),
+        (redis, "force-release '' --yes", 2, "1 to 512 bytes"),
+        (redis, "run n --lease 0s -- true", 2, "a lease lasts from"),
+        (redis, "run n --lease 100years -- true", 2, "a lease lasts from"),
+        (redis, "run n --lease soon -- true", 2, "--lease"),
+        (redis, "run n --at-least 31s -- true", 2, "is longer than the lease of"),
+        (redis, "run n --at-least 25h --lease 24h -- true", 2, "is longer than the lease of"),
+        (redis, "run n --wait=-1s -- true", 2, "--wait"),
+        (redis, "run n", 2, "COMMAND"),
+        (redis, "run n --wiat 1s true", 2, "unexpected argument '--wiat'"),
+        (redis, "tokens --yes", 2, "--remove-idle"),
+        ("", "run n -- true", 2, "--redis-url"),
+        (nowhere, "run n --wait 0s -- true", 69, "connection refused by 127.0.0.1:1"),
+        (nowhere, "inspect n", 1, "Redis is unavailable"),
+        (nowhere, "force-release n --yes", 1, "Redis is unavailable"),
+        (nowhere, "list", 1, "Redis is unavailable"),
+        (nowhere, "tokens", 1, "Redis is unavailable"),
+        ("REDIS_URL=redis://:secret@a:1,b:2", "inspect n", 2, several),
+        ("REDIS_URL=rediss://a,b:2", "inspect n", 2, several),
+        ("REDIS_URL=redis://a SECKILL_REDIS_CA=ca.pem", "inspect n", 2, "begins with rediss"),
+        ("REDIS_URL=redis://a SECKILL_KEY_PREFIX=two", "list", 2, "with a : at its end"),
+        ("REDIS_URL=redis://a 'SECKILL_KEY_PREFIX=a b:'", "list", 2, "with a : at its end"),
+        ("REDIS_URL=redis://a SECKILL_KEY_PREFIX=*:", "list", 2, "with a : at its end"),
+    ] {
+        let ran = ran(&format!("{variables} seckill lock {arguments}")).await;
+        ran.refused(status, words);
+        assert!(!ran.stderr.contains("secret"), "{ran:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_waits_for_the_other_or_says_that_it_is_held() {
+async fn one_waits_for_the_other() {
     let (world, program, name) = World::with_program().await;
     let (holder, said) = Running::start(&program, &[&name], UNTIL_TOLD).await;
     assert_eq!(said, "begun");
-    for wait in ["0s", "50ms"] {
-        let ran = program.run(&["lock", "run", &name, "--wait", wait, "--", "echo", "in"]).await;
-        ran.refused(75, "somebody else holds the lock");
-    }
     let command = program.command(&["lock", "run", &name, "--", "echo", "in"]);
     let waiting = tokio::spawn(finished(command));
     world.until_listeners(&name, 1).await;
@@ -97,30 +145,6 @@ async fn a_command_that_takes_the_lock_it_runs_under_is_told_so_and_waits_for_no
         assert!(ran.status == status && ran.stderr.contains(words), "{ran:?}");
         assert!(!world.exists(&name).await);
     }
-}
-
-#[tokio::test]
-async fn the_command_needs_no_dashes_before_it_and_keeps_its_own_options() {
-    let (_world, program, name) = World::with_program().await;
-    for dashes in [&[][..], &["--"]] {
-        let run =
-            [&["lock", "run", &name, "--wait", "1s"], dashes, &["echo", "--wait", "-n", "in"]];
-        assert_eq!(program.says(&run.concat()).await, "--wait -n in\n");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_wait_that_is_interrupted_ends_as_a_signal_ends_it() {
-    let (world, program, name) = World::with_program().await;
-    let guard = world.client().lock(&name).acquire().await.unwrap();
-    let mut command = program.command(&["lock", "run", &name, "--", "echo", "in"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    world.until_listeners(&name, 1).await;
-    kill(Pid::from_raw(child.id().unwrap().cast_signed()), Signal::SIGINT).unwrap();
-    let ran = Ran::from(must("it ends", child.wait_with_output()).await.unwrap());
-    assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (130, "", ""));
-    guard.release().await.unwrap();
-    assert!(!world.exists(&name).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -207,44 +231,9 @@ async fn inspect_says_who_holds_it() {
         serde_json::from_str(&program.says(&["lock", "inspect", &name, "--json"]).await).unwrap();
     assert_eq!(json["owner"], owner.field());
     assert_eq!((&json["locked"], &json["holds"]), (&true.into(), &2.into()));
-    assert!(json["remaining_ms"].as_u64().is_some_and(|left| left <= 60_000), "{json}");
+    assert!(json["remaining_ms"].as_u64().is_some_and(|left| left <= 600_000), "{json}");
     second.release().await.unwrap();
     first.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn what_cannot_be_a_lock_is_refused() {
-    let (_world, program, _) = World::with_program().await;
-    let huge = "n".repeat(513);
-    let wrong: [(&[&str], i32, &str); 9] = [
-        (&["run", "", "--", "true"], 2, "1 to 512 bytes"),
-        (&["run", &huge, "--", "true"], 2, "1 to 512 bytes"),
-        (&["run", "n", "--lease", "0s", "--", "true"], 2, "a lease lasts from"),
-        (&["run", "n", "--lease", "100years", "--", "true"], 2, "a lease lasts from"),
-        (&["run", "n", "--lease", "soon", "--", "true"], 2, "--lease"),
-        (&["run", "n", "--wait=-1s", "--", "true"], 2, "--wait"),
-        (&["run", "n"], 2, "COMMAND"),
-        (&["run", "n", "--wiat", "1s", "true"], 2, "unexpected argument '--wiat'"),
-        (&["inspect", ""], 2, "1 to 512 bytes"),
-    ];
-    for (arguments, status, words) in wrong {
-        let ran = program.run(&[&["lock"], arguments].concat()).await;
-        ran.refused(status, words);
-    }
-    Program::alone().run(&["lock", "run", "n", "--", "true"]).await.refused(2, "--redis-url");
-    let nobody = seckill("redis://127.0.0.1:1");
-    let run = ["lock", "run", "n", "--wait", "0s", "--", "true"];
-    nobody.run(&run).await.refused(69, "connection refused by 127.0.0.1:1");
-    nobody.run(&["lock", "inspect", "n"]).await.refused(1, "Redis is unavailable");
-}
-
-/// The limit of a wait is a limit of patience, not of a clock.
-#[tokio::test]
-async fn a_wait_of_ages_is_no_overflow() {
-    let (_world, program, name) = World::with_program().await;
-    let ages = Duration::MAX.as_secs().to_string() + "s";
-    let said = program.says(&["lock", "run", &name, "--wait", &ages, "--", "echo", "in"]).await;
-    assert_eq!(said, "in\n");
 }
 
 /// A killed waiter has a place that nobody takes away: five seconds after it is told it is skipped.
@@ -271,11 +260,9 @@ async fn waiters_of_a_fair_lock_come_in_turn_and_one_that_is_killed_or_interrupt
     let mut ended = Vec::new();
     for child in waiting {
         let ran = Ran::from(must("it ends", child.wait_with_output()).await.unwrap());
-        ended.push((ran.status, ran.stdout));
+        ended.push((ran.status, ran.stdout, ran.stderr));
     }
-    let [_, second, third, last] = ended.try_into().unwrap();
-    assert_eq!((second.0, second.1.as_str()), (0, "1\n"));
-    assert_eq!((third.0, third.1.as_str()), (130, ""));
-    assert_eq!((last.0, last.1.as_str()), (0, "3\n"));
+    let told = |status, out: &str| (status, out.to_owned(), String::new());
+    assert_eq!(ended[1..], [told(0, "1\n"), told(130, ""), told(0, "3\n")]);
     assert!(world.is_gone(&name).await);
 }

@@ -1,5 +1,6 @@
 //! Many calls in one pipeline: each has the answer that is its own.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -67,7 +68,8 @@ async fn a_name_that_is_forbidden_spoils_nothing_for_the_calls_beside_it() {
     });
     for (number, done) in join_all(tries).await.into_iter().enumerate() {
         match (number % 10, done.unwrap()) {
-            (0, Err(LockError::NotPermitted(_))) | (1.., Ok(())) => {}
+            (0, Err(error @ LockError::NotPermitted(_))) => assert!(error.source().is_some()),
+            (1.., Ok(())) => {}
             (_, done) => panic!("{number}: {done:?}"),
         }
     }

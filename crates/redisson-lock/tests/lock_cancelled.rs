@@ -1,13 +1,12 @@
-//! Tries and waits dropped at every await point: nothing is left behind, nothing that somebody still holds is given
-//! back, and nobody else's wake-up is lost.
+//! Waits dropped at every await point: nothing is left behind, and nobody else's wake-up is lost.
 
 use std::task::Poll;
 
 use redis_link::Redis;
-use redisson_lock::{Lease, Lock, LockClient, LockOptions, Owner};
+use redisson_lock::{Lock, LockClient, Owner};
 use tokio::task::{JoinSet, yield_now};
 
-use crate::world::{LONG, World, channel, taken};
+use crate::world::{LONG, World, channel, renewing};
 use testkit::still_clock::StillClock;
 use testkit::wait::{PATIENCE, must};
 
@@ -70,23 +69,15 @@ impl Manner {
     }
 }
 
-/// Polls `future` up to `polls` times, and drops it. Whether it came to its end.
-pub async fn poll_and_drop<T>(polls: usize, future: impl Future<Output = T>) -> bool {
+/// Polls `future` up to `polls` times, and drops it.
+pub async fn poll_and_drop(polls: usize, future: impl Future) {
     let mut future = Box::pin(future);
     for _ in 0..polls {
-        if let Poll::Ready(answer) = futures_util::poll!(&mut future) {
-            drop(answer);
-            return true;
+        if futures_util::poll!(&mut future).is_ready() {
+            return;
         }
         yield_now().await;
     }
-    false
-}
-
-fn client(world: &World) -> LockClient {
-    // A handle of its own, for the await points of connecting.
-    let redis = Redis::new(&world.redis_url).unwrap();
-    LockClient::new(redis, LockOptions::default().lease(Lease::Renewed(LONG)))
 }
 
 /// Without a sleep: the clock may stand still.
@@ -101,7 +92,7 @@ async fn until_nobody_listens(world: &World, name: &str) {
 /// end comes in, and when all are gone nothing tells of them.
 async fn dropped_while_the_holder_leaves(world: &World, manner: Manner) {
     let holder = world.client();
-    let (locks, stays) = (client(world), client(world));
+    let (locks, stays) = (renewing(&world.redis_url), renewing(&world.redis_url));
     let mut names = Vec::new();
     for polls in 0..POLLS {
         let name = format!("{}:{manner:?}:{polls}", world.name());
@@ -154,56 +145,5 @@ async fn waits_dropped_on_several_threads_leave_nothing_behind() {
     for manner in manners() {
         let test = dropped_while_the_holder_leaves(&world, manner);
         must("those who stay have been inside", test).await;
-    }
-}
-
-/// Whether its owner held the lock before, or nobody did: an acquire that never reached Redis must not be
-/// cleaned up after with the hold that there is.
-#[tokio::test]
-async fn an_acquire_dropped_at_any_await_point_leaves_what_there_was() {
-    let (world, name, first) = World::with_locks().await;
-    let owner = first.owner();
-    for (connected, held, polls) in (0..4 * POLLS).map(|n| (n & 1 > 0, n & 2 > 0, n / 4)) {
-        let name = format!("{name}:{connected}:{held}:{polls}");
-        let outer =
-            if held { Some(taken(&first.lock(&name).owned_by(&owner)).await) } else { None };
-        let redis = Redis::new(&world.redis_url).unwrap();
-        if connected {
-            redis.ping().await.unwrap();
-        }
-        let locks = LockClient::new(redis, LockOptions::default());
-        let lock = locks.lock(&name);
-        let lock = if held { lock.owned_by(&owner) } else { lock };
-        let ended = poll_and_drop(polls, lock.try_acquire()).await;
-        locks.shutdown().await;
-        let fields: Vec<(String, String)> = world.ask(&["HGETALL", &name]).await;
-        let outers = outer.iter().map(|outer| (outer.owner().field().to_owned(), "1".to_owned()));
-        assert_eq!(fields, outers.collect::<Vec<_>>(), "after {polls} polls, ended: {ended}");
-        if let Some(outer) = outer {
-            outer.release().await.unwrap();
-            assert!(!world.exists(&name).await);
-        }
-    }
-}
-
-/// The lock stays held: whoever was dropped leaves neither a hold nor a subscription.
-#[tokio::test]
-async fn a_wait_for_a_held_lock_dropped_at_any_await_point_leaves_no_subscription() {
-    let world = World::new().await;
-    let holder = world.client();
-    for manner in manners() {
-        let name = format!("{}:{manner:?}", world.name());
-        let held = manner.others(&holder, &name).acquire().await.unwrap();
-        for polls in 0..POLLS {
-            // Not connected yet, and so at first with the await points of that.
-            let locks = client(&world);
-            let lock = manner.lock(&locks, &name, &locks.owner());
-            manner.wait_and_drop(lock, polls, world.redis.clone()).await;
-            locks.shutdown().await;
-        }
-        until_nobody_listens(&world, &name).await;
-        assert_eq!(world.holds(&name, held.owner().field()).await.as_deref(), Some("1"));
-        held.release().await.unwrap();
-        assert!(world.is_gone(&name).await);
     }
 }

@@ -20,25 +20,11 @@ async fn the_source_of_an_error_is_its_cause_and_its_text_ends_with_that_of_the_
     let source = away.source().expect("nothing lies behind the error");
     assert!(away.to_string().ends_with(&source.to_string()), "{away} | {source}");
     assert!(source.is::<std::io::Error>(), "{source:?}");
-}
-
-#[tokio::test]
-async fn the_error_of_the_redis_crate_is_found_behind_what_the_server_refuses() {
+    // What the server refuses has an error of the redis crate behind it.
     let world = World::new().await;
     let refused = world.redis.query::<()>(&redis::cmd("NOSUCHCOMMAND")).await.unwrap_err();
     let source = refused.source().and_then(|source| source.downcast_ref::<redis::RedisError>());
     assert_eq!(source.and_then(|source| source.code()), Some("ERR"), "{refused:?}");
-}
-
-#[tokio::test]
-async fn a_user_who_may_not_run_scripts_is_told_so() {
-    let node = Node::start(&[]).await;
-    let url = node.url_of_user(&["~*", "&*", "+@all", "-@scripting"]).await;
-    let redis = Redis::new(&url).unwrap();
-    let lock = LockClient::new(redis, LockOptions::default()).lock("lock");
-    let error = lock.try_acquire().await.unwrap_err();
-    assert!(matches!(error, LockError::NotPermitted(_)), "{error}");
-    assert!(error.source().is_some(), "{error:?}");
 }
 
 /// With a patience of an hour for outages.

@@ -13,41 +13,24 @@ use testkit::redis_nodes::Node;
 use testkit::wait::must;
 
 enum Entrance {
-    /// By trying until it is free.
-    Trying(Lock),
-    Waiting(Lock),
+    One(Lock),
     All(MultiLock),
     Majority(QuorumLock),
 }
 
 impl Entrance {
     async fn visit(&self, work: impl Future<Output = ()>) {
+        macro_rules! visit {
+            ($lock:expr) => {{
+                let guard = $lock.acquire().await.unwrap();
+                work.await;
+                guard.release().await.unwrap();
+            }};
+        }
         match self {
-            Self::Trying(lock) => {
-                let guard = loop {
-                    match lock.try_acquire().await.unwrap() {
-                        Some(guard) => break guard,
-                        None => yield_now().await,
-                    }
-                };
-                work.await;
-                guard.release().await.unwrap();
-            }
-            Self::Waiting(lock) => {
-                let guard = lock.acquire().await.unwrap();
-                work.await;
-                guard.release().await.unwrap();
-            }
-            Self::All(locks) => {
-                let guard = locks.acquire().await.unwrap();
-                work.await;
-                guard.release().await.unwrap();
-            }
-            Self::Majority(lock) => {
-                let guard = lock.acquire().await.unwrap();
-                work.await;
-                guard.release().await.unwrap();
-            }
+            Self::One(lock) => visit!(lock),
+            Self::All(locks) => visit!(locks),
+            Self::Majority(lock) => visit!(lock),
         }
     }
 }
@@ -82,10 +65,9 @@ async fn of_many_tasks_of_several_clients_one_at_a_time_is_inside() {
         Entrance::All(MultiLock::new(parts.to_vec()).unwrap())
     };
     type Way<'a> = &'a dyn Fn(&LockClient, usize) -> Entrance;
-    let ways: [(Way<'_>, usize, usize); 4] = [
-        (&|locks, _| Entrance::Trying(locks.lock(&name)), 32, 5),
-        (&|locks, _| Entrance::Waiting(locks.lock(&name)), 80, 1),
-        (&|locks, _| Entrance::Waiting(locks.lock(&name).fair()), 12, 25),
+    let ways: [(Way<'_>, usize, usize); 3] = [
+        (&|locks, _| Entrance::One(locks.lock(&name)), 80, 3),
+        (&|locks, _| Entrance::One(locks.lock(&name).fair()), 12, 25),
         (&all, 4, 20),
     ];
     for (way, tasks, visits) in ways {

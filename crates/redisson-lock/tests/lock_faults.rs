@@ -5,7 +5,7 @@ use std::time::Duration;
 use faults::{Fault, Proxy};
 use futures_util::FutureExt;
 use redis_link::Redis;
-use redisson_lock::{Guard, Lease, Lock, LockClient, LockError, LockOptions};
+use redisson_lock::{Lease, Lock, LockClient, LockError, LockOptions};
 
 use crate::world::{LONG, World, passes, renewed, taken};
 use testkit::redis_nodes::Node;
@@ -83,61 +83,6 @@ async fn a_hold_is_renewed_no_longer_than_it_may_last() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_vanished_or_was_taken_over_is_announced_and_not_made_again() {
-    let world = World::new().await;
-    let (name, locks) = (world.name(), world.lock_client(Lease::Renewed(SHORT)));
-    let guard = taken(&locks.lock(&name)).await;
-    world.ask::<()>(&["DEL", &name]).await;
-    must("the loss is announced", guard.lost()).await;
-    assert!(!world.exists(&name).await, "a renewal never creates");
-    assert!(matches!(guard.release().await, Err(LockError::NotHeld(_))));
-
-    // Given back before it was announced, or after.
-    for announced in [false, true] {
-        let locks = world.lock_client(Lease::Renewed(SHORT));
-        let guard = taken(&locks.lock(&name)).await;
-        world.taken_over(&name).await;
-        if announced {
-            must("the loss is announced", guard.lost()).await;
-            drop(guard);
-        } else {
-            assert!(matches!(guard.release().await, Err(LockError::NotHeld(_))));
-        }
-        assert!(locks.lock(&name).try_acquire().await.unwrap().is_none());
-        locks.shutdown().await;
-        assert!(world.is_taken_over(&name).await, "nobody else's lock or lease is changed");
-        world.ask::<()>(&["DEL", &name]).await;
-    }
-}
-
-/// While the watchdog of the first one still runs, whether its owner was one who may enter again from the start or
-/// became one by its guard.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_watchdog_does_not_take_a_later_grant_of_its_owner_for_its_own() {
-    let world = World::new().await;
-    for recorded in [true, false] {
-        let name = format!("{}:{recorded}", world.name());
-        let locks = world.lock_client(Lease::Renewed(SHORT));
-        let lost = if recorded {
-            locks.lock(&name).owned_by(&locks.owner()).try_acquire().await
-        } else {
-            locks.lock(&name).try_acquire().await
-        };
-        let lost = lost.unwrap().unwrap();
-        let owner = lost.owner().clone();
-        world.ask::<()>(&["DEL", &name]).await;
-        let anew = locks.lock(&name).owned_by(&owner).try_acquire().await.unwrap().unwrap();
-        must("the loss is announced", lost.lost()).await;
-        assert!(anew.lost().now_or_never().is_none());
-        drop(lost);
-        locks.shutdown().await;
-        assert_eq!(world.holds(&name, owner.field()).await.as_deref(), Some("1"));
-        anew.release().await.unwrap();
-        assert!(!world.exists(&name).await);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_holder_cut_off_from_redis_learns_it_by_the_deadline() {
     let world = World::new().await;
     let options = LockOptions::default().lease(Lease::Renewed(SHORT));
@@ -152,67 +97,45 @@ async fn a_holder_cut_off_from_redis_learns_it_by_the_deadline() {
     }
 }
 
-struct Shared {
-    world: World,
-    proxy: Proxy,
-    locks: LockClient,
-    name: String,
-    outer: Guard,
-}
-
-/// A lock held once by an owner who may enter again, behind a proxy.
-async fn held_once_behind_a_proxy(fair: bool) -> Shared {
-    let world = World::new().await;
-    let options = LockOptions::default().lease(Lease::Renewed(LONG)).fair(fair);
-    let (proxy, locks) = world.behind_proxy(options).await;
-    let name = world.name();
-    let outer = taken(&locks.lock(&name).owned_by(&locks.owner())).await;
-    // Every script is known to the server by now: a call is one request.
-    passes(&locks.lock(&name).owned_by(outer.owner())).await;
-    Shared { world, proxy, locks, name, outer }
-}
-
-impl Shared {
-    fn inner(&self) -> Lock {
-        self.locks.lock(&self.name).owned_by(self.outer.owner())
-    }
-
-    async fn one_hold_remains(self) {
-        self.locks.shutdown().await;
-        let holds = self.world.holds(&self.name, self.outer.owner().field()).await;
-        assert_eq!(holds.as_deref(), Some("1"));
-        self.outer.release().await.unwrap();
-        assert!(!self.world.exists(&self.name).await);
-    }
-}
-
-/// What may be lost, of a plain lock and of a fair one.
-fn losses() -> [(Fault, bool); 4] {
+/// An owner holds the lock once, plain or fair, and makes a call of which something is lost. One hold remains.
+async fn costs_no_hold(call: impl AsyncFn(&Lock, &Proxy, Fault)) {
     let (answer, request) = (Fault::LoseAnswer, Fault::LoseRequest);
-    [(answer, false), (request, false), (answer, true), (request, true)]
+    for (fault, fair) in [(answer, false), (request, false), (answer, true), (request, true)] {
+        let world = World::new().await;
+        let options = LockOptions::default().lease(Lease::Renewed(LONG)).fair(fair);
+        let (proxy, locks) = world.behind_proxy(options).await;
+        let lock = locks.lock(world.name()).owned_by(&locks.owner());
+        let outer = taken(&lock).await;
+        // Every script is known to the server by now: a call is one request.
+        passes(&lock).await;
+        call(&lock, &proxy, fault).await;
+        locks.shutdown().await;
+        let holds = world.holds(lock.name(), outer.owner().field()).await;
+        assert_eq!(holds.as_deref(), Some("1"), "{fault:?}, fair: {fair}");
+        outer.release().await.unwrap();
+        assert!(!world.exists(lock.name()).await);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_whose_answer_is_lost_costs_one_hold_not_two() {
-    for (fault, fair) in losses() {
-        let shared = held_once_behind_a_proxy(fair).await;
-        let inner = taken(&shared.inner()).await;
-        shared.proxy.break_by(fault);
+    costs_no_hold(async |lock, proxy, fault| {
+        let inner = taken(lock).await;
+        proxy.break_by(fault);
         let released = inner.release().await;
         assert!(released.as_ref().is_err_and(LockError::outcome_unknown), "{released:?}");
-        shared.one_hold_remains().await;
-    }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acquire_whose_answer_is_lost_is_taken_back_and_one_that_never_came_is_not() {
-    for (fault, fair) in losses() {
-        let shared = held_once_behind_a_proxy(fair).await;
-        shared.proxy.break_by(fault);
-        let taken = shared.inner().try_acquire().await;
+    costs_no_hold(async |lock, proxy, fault| {
+        proxy.break_by(fault);
+        let taken = lock.try_acquire().await;
         assert!(taken.as_ref().is_err_and(LockError::outcome_unknown), "{taken:?}");
-        shared.one_hold_remains().await;
-    }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

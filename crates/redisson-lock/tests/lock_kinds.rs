@@ -4,33 +4,29 @@ use redisson_lock::{LockError, LockOptions};
 
 use crate::world::{LONG, World, seckill, taken};
 
-/// A thread of some Java program, in Redisson's words.
-const THREAD: &str = "285475da-9152-4c83-822a-67ee2f116a79:52";
-
 /// What other kinds of Redisson's objects, and others, leave at their names, and what it looks like.
-fn kinds() -> Vec<(Vec<String>, &'static str)> {
-    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    vec![
-        (words(&format!("HSET mode write {THREAD}:write 1")), "RReadWriteLock"),
-        (words(&format!("HSET mode read {THREAD} 2")), "RReadWriteLock"),
-        (words("SET 3"), "RSemaphore"),
-        (words("SET text"), "a string"),
-        (words("HSET a 1 b 2"), "RMap"),
-        (words("RPUSH a b"), "a list"),
-        (words("SADD a b"), "a set"),
-        (words("ZADD 1 a"), "a sorted set"),
-        (words("XADD * a b"), "a stream"),
-    ]
-}
+const KINDS: [(&[&str], &str); 9] = [
+    (
+        &["HSET", "mode", "write", "285475da-9152-4c83-822a-67ee2f116a79:52:write", "1"],
+        "RReadWriteLock",
+    ),
+    (&["HSET", "mode", "read", "285475da-9152-4c83-822a-67ee2f116a79:52", "2"], "RReadWriteLock"),
+    (&["SET", "3"], "RSemaphore"),
+    (&["SET", "text"], "a string"),
+    (&["HSET", "a", "1", "b", "2"], "RMap"),
+    (&["RPUSH", "a", "b"], "a list"),
+    (&["SADD", "a", "b"], "a set"),
+    (&["ZADD", "1", "a"], "a sorted set"),
+    (&["XADD", "*", "a", "b"], "a stream"),
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_kind_of_thing_is_named_and_left_alone() {
     let (world, name, plain) = World::with_locks().await;
     let fair = world.locks(LockOptions::default().fair(true));
     let program = seckill(&world.redis_url);
-    for (words, looks_like) in kinds() {
-        let mut command = vec![words[0].as_str(), name.as_str()];
-        command.extend(words[1..].iter().map(String::as_str));
+    for (words, looks_like) in KINDS {
+        let command = [&[words[0], name.as_str()], &words[1..]].concat();
         world.ask::<()>(&["DEL", &name]).await;
         let held = taken(&plain.lock(&name)).await;
         world.ask::<()>(&["DEL", &name]).await;
@@ -43,7 +39,7 @@ async fn another_kind_of_thing_is_named_and_left_alone() {
             assert!(text.contains(looks_like), "{looks_like}: {text}");
         };
         // A hash may have its hold yet, and has not.
-        match (words[0].as_str(), held.release().await.unwrap_err()) {
+        match (words[0], held.release().await.unwrap_err()) {
             ("HSET", LockError::NotHeld(_)) => {}
             (other, LockError::NotALock { .. }) if other != "HSET" => {}
             (_, error) => panic!("{looks_like}: {error}"),

@@ -1,5 +1,4 @@
-//! A grant is never told when its lease is over: by the fake at the exact instant, then beside real servers, through
-//! every door.
+//! A grant is never told when its lease is over: by the fake at the exact instant, then beside real servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,13 +9,12 @@ use futures_util::future::{BoxFuture, join_all, ready};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, Value};
 use redis_link::{AnyConnection, LentConnection, Redis};
-use redisson_lock::blocking::BlockingClient;
 use redisson_lock::fake::FakeRedis;
-use redisson_lock::{Guard, Lease, Lock, LockClient, LockError, LockOptions, MultiLock};
+use redisson_lock::{Lease, Lock, LockClient, LockError, LockOptions};
 use testkit::redis_nodes::Node;
 use testkit::wait::{eventually, must};
 
-use crate::world::{LONG, World, passes, seckill};
+use crate::world::{LONG, World, passes};
 
 /// Both are shorter than the 500 ms after which a server counts as silent.
 const LEASE: Duration = Duration::from_millis(200);
@@ -164,16 +162,6 @@ async fn a_late_grant_costs_its_owner_none_of_its_other_holds_and_others_none_of
     assert!(!outer.is_lost());
     outer.release().await.unwrap();
 
-    // Of several locks as one, each is looked at.
-    let other = LockClient::new(Redis::over(fake.clone()), options).lock("other");
-    let late = locks.lock("l").lease(Lease::Fixed(LEASE));
-    slow.slow.store(1, Ordering::SeqCst);
-    let entered = MultiLock::new(vec![other, late]).unwrap().try_acquire().await;
-    let Err(LockError::Together(failures)) = &entered else { panic!("{entered:?}") };
-    assert!(matches!(failures[..], [(1, LockError::TooLate)]), "{failures:?}");
-    is_free(&fake, "l").await;
-    is_free(&fake, "other").await;
-
     // A holder who came in when the lease was over stays.
     let slow = SlowFake::new(&fake, PROMPT, LATE);
     let late = slow.locks(options.lease(Lease::Fixed(LEASE))).lock("l");
@@ -225,16 +213,6 @@ impl Behind {
         self.proxy.break_by(Fault::None);
         must("it is answered", entering).await.unwrap()
     }
-
-    async fn others_enter(&self, count: usize) {
-        let others = self.world.lock_client(Lease::Fixed(LONG));
-        for number in 0..count {
-            let name = self.lock(number).name().to_owned();
-            assert!(!self.world.exists(&name).await);
-            assert!(self.world.fair_queue(&name).await.is_empty());
-            passes(&others.lock(name)).await;
-        }
-    }
 }
 
 /// One by itself, and others in pipelines.
@@ -242,83 +220,39 @@ impl Behind {
 async fn of_eight_answers_that_the_network_holds_back_none_grants_a_lock() {
     for is_fair in [false, true] {
         let behind = Behind::start().await;
+        let lock = |number| match is_fair {
+            false => behind.lock(number),
+            true => behind.lock(number).fair(),
+        };
         let tries = (0..8).map(|number| {
-            let lock = behind.lock(number);
-            if is_fair { lock.fair().try_acquire() } else { lock.try_acquire() }
+            let lock = lock(number);
+            async move {
+                match number % 2 {
+                    0 => lock.try_acquire().await,
+                    _ => lock.acquire_within(PROMPT).await,
+                }
+            }
         });
         let entered = behind.late(0, join_all(tries.collect::<Vec<_>>())).await;
         assert!(entered.iter().all(is_too_late), "{entered:?}");
-        behind.others_enter(8).await;
+        let others = behind.world.lock_client(Lease::Fixed(LONG));
+        for name in (0..8).map(|number| lock(number).name().to_owned()) {
+            assert!(behind.world.is_gone(&name).await);
+            passes(&others.lock(name)).await;
+        }
+        // A wait goes on, and enters by the next answer.
+        let waiting = lock(8).lease(Lease::Renewed(LEASE)).acquire();
+        let guard = behind.late(8, waiting).await.unwrap();
+        assert!(guard.validity() > Duration::ZERO);
+        drop(guard);
         behind.locks.shutdown().await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_door_tells_a_grant_whose_answer_comes_when_the_lease_is_over() {
-    let behind = Behind::start().await;
-    let lasts = |guard: &Guard| guard.validity() > Duration::ZERO;
-    for (number, fair) in [(0, false), (1, true)] {
-        let lock = if fair { behind.lock(number).fair() } else { behind.lock(number) };
-        let entered = behind.late(number, lock.acquire_within(PROMPT)).await;
-        assert!(is_too_late(&entered), "{entered:?}");
-        behind.others_enter(2).await;
-    }
-    // A wait goes on, and enters by the next answer.
-    for (number, fair) in [(2, false), (3, true)] {
-        let lock = behind.lock(number);
-        let lock = if fair { lock.fair() } else { lock }.lease(Lease::Renewed(LEASE));
-        let guard = behind.late(number, lock.acquire()).await.unwrap();
-        assert!(lasts(&guard));
-        drop(guard);
-    }
-    let redis = Redis::new(behind.proxy.url()).unwrap();
-    redis.ping().await.unwrap();
-    let options = LockOptions::default().lease(Lease::Fixed(LEASE));
-    let locks = BlockingClient::on(tokio::runtime::Handle::current(), redis, options);
-    let lock = locks.lock(behind.lock(4).name()).with(Lock::fenced);
-    let entering = async { tokio::task::spawn_blocking(move || lock.try_acquire()).await };
-    let entered = behind.late(4, entering).await.unwrap();
-    assert!(is_too_late(&entered), "{entered:?}");
-    behind.locks.shutdown().await;
-    behind.others_enter(5).await;
-}
-
-/// Redis does nothing that writes: what is asked of it meanwhile is late, and is granted for a whole lease then.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_command_line_runs_nothing_under_a_lease_that_is_over() {
-    let node = Node::start(&[]).await;
-    let program = seckill(&node.url());
-    let run = async |more: &[&str]| {
-        node.command::<()>(&["CLIENT", "PAUSE", "60000", "WRITE"]).await;
-        let said =
-            [&["lock", "run", "n", "--lease", "200ms"], more, &["--", "echo", "in"]].concat();
-        let (ran, ()) = tokio::join!(program.run(&said), async {
-            eventually("it asks for the lock", async || {
-                node.command::<String>(&["CLIENT", "LIST"]).await.contains(" flags=b ")
-            })
-            .await;
-            tokio::time::sleep(LEASE).await;
-            node.command::<()>(&["CLIENT", "UNPAUSE"]).await;
-        });
-        assert_eq!(node.command::<i64>(&["EXISTS", "n"]).await, 0);
-        ran
-    };
-    for more in [&[][..], &["--no-renew"], &["--fair"], &["--fence", "--wait", "0s"]] {
-        run(more).await.refused(69, "the lease was over when the lock was granted");
-    }
-}
-
-/// The master, and a replica that can sleep.
-async fn pair() -> (Node, Node) {
-    let (master, replica) = (Node::start(&[]).await, Node::start(&[]).await);
-    replica.replica_of(&master).await;
-    (master, replica)
 }
 
 /// In the words of the issue: `WAIT` may take longer than the lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_are_waited_for_less_long_than_the_lease() {
-    let (master, replica) = pair().await;
+    let (master, replica) = Node::pair().await;
     let second = Duration::from_secs(1);
     let locks = LockClient::new(Redis::new(&master.url()).unwrap(), LockOptions::default());
     let lock = locks.lock("l").lease(Lease::Renewed(second));
@@ -346,7 +280,7 @@ async fn replicas_are_waited_for_less_long_than_the_lease() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_acknowledgement_that_comes_when_the_lease_is_over_grants_nothing() {
-    let (master, replica) = pair().await;
+    let (master, replica) = Node::pair().await;
     let proxy = Proxy::start(&master.url()).await.unwrap();
     let second = Duration::from_secs(1);
     let options = LockOptions::default().lease(Lease::Renewed(second));

@@ -84,34 +84,21 @@ async fn it_is_taken_renewed_and_given_back_while_a_minority_is_dead() {
         let mut nodes = start(count, &[]).await;
         let party = Party::new(&nodes, Lease::Renewed(SHORT));
         let lock = party.locks.lock(NAME);
-        // Dead before it is taken, and again while it is held.
-        for held in [false, true] {
-            let before = if held { Some(lock.try_acquire().await.unwrap().unwrap()) } else { None };
-            nodes[..dead].iter_mut().for_each(Node::kill);
-            let guard = match before {
-                Some(guard) => {
-                    assert_eq!(guard.granted(), count);
-                    guard
-                }
+        let held = lock.try_acquire().await.unwrap().unwrap();
+        assert_eq!(held.granted(), count);
+        nodes[..dead].iter_mut().for_each(Node::kill);
+        // Dead while it is held, and before it is taken.
+        let living = &nodes[dead..];
+        for held in [Some(held), None] {
+            let guard = match held {
+                Some(held) => held,
                 None => lock.try_acquire().await.unwrap().unwrap(),
             };
-            let living = &nodes[dead..];
             assert_eq!(are_held(living).await, vec![true; count - dead]);
             join_all(living.iter().map(|node| renewed_on(node, 2))).await;
             assert!(!guard.is_lost() && guard.lost().now_or_never().is_none());
             guard.release().await.unwrap();
             assert_eq!(are_held(living).await, vec![false; count - dead], "{count} nodes");
-            for node in &mut nodes[..dead] {
-                node.restart().await;
-            }
-            // The old connections are found broken by whoever uses them first.
-            eventually("all nodes grant it again", async || {
-                let guard = lock.acquire().await.unwrap();
-                let granted = guard.granted();
-                guard.release().await.unwrap();
-                granted == count
-            })
-            .await;
         }
     }
 }
@@ -145,11 +132,6 @@ async fn without_a_majority_the_dead_nodes_are_named_and_the_living_are_free() {
     }
 }
 
-/// Whether the node ran an acquire that was granted.
-async fn granted_something(node: &Node) -> bool {
-    !node.field(&["INFO", "commandstats"], "cmdstat_pexpire").await.is_empty()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_node_is_not_waited_for_and_keeps_nothing_when_it_wakes() {
     for paused in [1, 2] {
@@ -176,7 +158,8 @@ async fn a_paused_node_is_not_waited_for_and_keeps_nothing_when_it_wakes() {
         party.shutdown().await;
         assert_eq!(are_held(&nodes).await, [false; 3]);
         for node in &nodes[..paused] {
-            assert!(granted_something(node).await, "it was granted, and taken back");
+            let granted = node.field(&["INFO", "commandstats"], "cmdstat_pexpire").await;
+            assert!(!granted.is_empty(), "it was granted, and taken back");
         }
     }
 }
@@ -271,7 +254,7 @@ async fn the_validity_is_the_lease_less_the_drift_at_most() {
     let drifting = Party::with(&nodes, options.lease(Lease::Fixed(LONG)));
     party.shutdown().await;
     let error = drifting.locks.lock(NAME).try_acquire().await.unwrap_err();
-    assert!(matches!(error, LockError::TooLate), "{error}");
+    assert!(error.to_string().contains("the lease was over when the lock was granted"), "{error}");
     assert_eq!(are_held(&nodes).await, [false; 3]);
 }
 

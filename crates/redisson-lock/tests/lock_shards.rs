@@ -7,8 +7,7 @@ use redis_link::Redis;
 use redisson_lock::{Guard, LockClient, LockError};
 use tokio::task::JoinHandle;
 
-use crate::lock_cluster::locks;
-use crate::world::{channel, heard, hearing, waiting};
+use crate::world::{channel, heard, hearing, renewing, waiting};
 use testkit::redis_nodes::{Cluster, Node, migrate};
 use testkit::wait::{eventually, must};
 
@@ -83,7 +82,7 @@ async fn a_waiter_is_woken_by_a_plain_message_and_by_a_sharded_one() {
     let cluster = Cluster::start(3).await;
     for (node, name) in cluster.nodes.iter().zip(NAMES) {
         for publish in ["PUBLISH", "SPUBLISH"] {
-            let locks = locks(&cluster);
+            let locks = renewing(&cluster.url());
             let waiting = asleep(&locks, node, name).await;
             released(node, name, publish).await;
             enters_soon(node, name, waiting).await;
@@ -97,7 +96,7 @@ async fn a_waiter_is_woken_by_a_plain_message_and_by_a_sharded_one() {
 async fn a_release_is_told_in_both_ways() {
     let cluster = Cluster::start(3).await;
     let redis = Redis::new(&cluster.url()).unwrap();
-    let (lock, channel) = (locks(&cluster).lock(NAMES[0]), channel(NAMES[0]));
+    let (lock, channel) = (renewing(&cluster.url()).lock(NAMES[0]), channel(NAMES[0]));
     let guard = lock.acquire().await.unwrap();
     let mut hearing = hearing(&redis, &channel).await;
     guard.release().await.unwrap();
@@ -113,7 +112,7 @@ async fn a_release_is_told_in_both_ways() {
 async fn a_slot_that_moves_takes_its_waiters_along() {
     let cluster = Cluster::start(3).await;
     let (name, from, to) = (NAMES[0], &cluster.nodes[0], &cluster.nodes[2]);
-    let locks = locks(&cluster);
+    let locks = renewing(&cluster.url());
     let waiting = asleep(&locks, from, name).await;
     let before = misses(to).await;
     migrate(&cluster, name, to, async || ()).await;
@@ -130,7 +129,7 @@ async fn a_slot_that_moves_takes_its_waiters_along() {
 async fn a_release_while_the_slot_moves_is_not_slept_through() {
     let cluster = Cluster::start(3).await;
     let (name, from, to) = (NAMES[0], &cluster.nodes[0], &cluster.nodes[2]);
-    let locks = locks(&cluster);
+    let locks = renewing(&cluster.url());
     let waiting = asleep(&locks, from, name).await;
     short_lived(from, name).await;
     migrate(&cluster, name, to, async || from.command(&["DEL", name]).await).await;
@@ -141,7 +140,7 @@ async fn a_release_while_the_slot_moves_is_not_slept_through() {
 async fn waiters_of_a_master_that_dies_hear_its_replica() {
     let mut cluster = Cluster::start(3).await;
     let (name, replica) = (NAMES[0], cluster.add_replica(0).await);
-    let locks = locks(&cluster);
+    let locks = renewing(&cluster.url());
     let waiting = asleep(&locks, &cluster.nodes[0], name).await;
     eventually("the replica has it", async || {
         replica.field(&["INFO", "keyspace"], "db0").await.starts_with("keys=1")
@@ -156,7 +155,7 @@ async fn waiters_of_a_master_that_dies_hear_its_replica() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_master_makes_nobody_deaf_elsewhere() {
     let mut cluster = Cluster::start_with(3, &["--cluster-require-full-coverage", "no"]).await;
-    let locks = locks(&cluster);
+    let locks = renewing(&cluster.url());
     let in_vain = asleep(&locks, &cluster.nodes[2], NAMES[2]).await;
     let waiting = asleep(&locks, &cluster.nodes[0], NAMES[0]).await;
     let tries = misses(&cluster.nodes[0]).await;
@@ -180,7 +179,7 @@ async fn where_there_are_no_sharded_messages_plain_ones_do() {
         absent.into_iter().flat_map(|name| ["--rename-command", name, ""]).collect();
     let cluster = Cluster::start_with(3, &absent).await;
     let (name, node) = (NAMES[0], &cluster.nodes[0]);
-    let locks = locks(&cluster);
+    let locks = renewing(&cluster.url());
     let guard = locks.lock(name).acquire().await.unwrap();
     let before = misses(node).await;
     let waiting = waiting(&locks.lock(name));

@@ -149,8 +149,8 @@ pub struct Node {
     output: Lines<BufReader<ChildStdout>>,
     log: Arc<Mutex<String>>,
     log_reader: JoinHandle<()>,
-    /// Its end is the node's, too, so that no node outlives a test that was killed.
-    _stdin: ChildStdin,
+    /// Its end is the node's, too, where the node was told so: none of those outlives a test that was killed.
+    _stdin: Option<ChildStdin>,
 }
 
 impl Node {
@@ -162,7 +162,12 @@ impl Node {
 
     /// Runs `command`, a `serve`, and waits until it listens. Its log is kept where it is a pipe.
     pub async fn start(command: &mut Command) -> Self {
-        command.arg("--until-stdin-closes").stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self::listening(command.arg("--until-stdin-closes").stdin(Stdio::piped())).await
+    }
+
+    /// The same of one that ends by a signal alone, as people run it.
+    pub async fn listening(command: &mut Command) -> Self {
+        command.stdout(Stdio::piped());
         let command = std::mem::replace(command, Command::new(""));
         // One that is stopped does not notice that its input has ended.
         let mut child = ChildProcess::start(command, Signal::SIGKILL).unwrap();
@@ -187,7 +192,7 @@ impl Node {
             }
         };
         let address = must("the node listens", listens).await;
-        Self { address, child, output, log, log_reader, _stdin: stdin.unwrap() }
+        Self { address, child, output, log, log_reader, _stdin: stdin }
     }
 
     pub fn pid(&self) -> u32 {
@@ -211,9 +216,20 @@ impl Node {
     pub async fn stop(mut self) -> String {
         self.send(Signal::SIGTERM);
         let status = self.ended().await;
-        (&mut self.log_reader).await.unwrap();
+        must("the log ends", &mut self.log_reader).await.unwrap();
         assert!(status.success(), "{status}: {}", self.log());
-        assert_eq!(self.output.next_line().await.unwrap(), None);
+        assert_eq!(must("the output ends", self.output.next_line()).await.unwrap(), None);
         self.log()
+    }
+}
+
+impl Drop for Node {
+    /// Tells of the node what a test that fails may have met.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let last = log.lines().count().saturating_sub(100);
+            log.lines().skip(last).for_each(|line| eprintln!("{}: {line}", self.address));
+        }
     }
 }

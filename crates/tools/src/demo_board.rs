@@ -71,7 +71,7 @@ impl BoardArgs {
         let page = if self.open { Some(page_that_leads_to(&url)?) } else { None };
         // The name of the directory for temporary files may have blanks, and a URL has none.
         let file = page.as_ref().and_then(|page| Url::from_file_path(page).ok());
-        if file.is_some_and(|file| !opens(file.as_str())) {
+        if page.is_some() && !file.is_some_and(|file| opens(file.as_str())) {
             eprintln!("No browser could be opened: open the address yourself.");
         }
         eprintln!("The sale begins in {} s.", BEGINS_IN.as_secs());

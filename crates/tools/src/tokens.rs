@@ -42,7 +42,7 @@ pub struct TokensArgs {
     /// Id of the first [default: the first one free]
     #[arg(long, value_name = "ID")]
     first: Option<UserId>,
-    /// With --first: also for people, users who logged in with a phone; whoever has the file can act as them
+    /// With --first ID --users 1: also for a person, a user who logged in with a phone; whoever has the file can act as them
     #[arg(long, requires = "first")]
     existing: bool,
     /// Where to write

@@ -58,6 +58,7 @@ async fn check_in(place: &Path, text: &str, arguments: &[&str]) -> Checked {
         .await
         .unwrap();
     let result = std::fs::read(&json).ok();
+    let _ = std::fs::remove_file(&json);
     Checked {
         ran: Ran::from(output),
         result: result.map(|text| serde_json::from_slice(&text).unwrap()),

@@ -159,26 +159,24 @@ async fn a_server_that_never_answers_is_given_up_request_by_request_and_in_the_e
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_not_there_is_an_error_before_anything_is_sent() {
+async fn a_plan_that_cannot_be_sent_is_refused_before_anything_is_sent() {
     let gate = Arc::new(Gate::default());
     let mut addresses = nodes(1, &gate).await;
+    let mut bad_token = plan(addresses.clone(), 2, 1, 1);
+    bad_token.requests[1].token = "line\nbreak".into();
+    let error = rush::run(bad_token, Arc::default()).await.unwrap_err();
+    assert!(matches!(error, LoadError::MalformedRequest { request: 1, .. }), "{error}");
+
     let closed = ClosedPort::take();
     addresses.push(([127, 0, 0, 1], closed.number).into());
     let error = rush::run(plan(addresses, 20, 2, 1), Arc::default()).await.unwrap_err();
     assert!(matches!(error, LoadError::Connect { .. }) && error.retry_may_help(), "{error}");
     assert!(gate.arrivals().is_empty());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_plan_that_cannot_be_sent_is_refused() {
-    let node: SocketAddr = "127.0.0.1:9".parse().unwrap();
-    let mut bad_token = plan(vec![node], 2, 1, 1);
-    bad_token.requests[1].token = "line\nbreak".into();
-    let error = rush::run(bad_token, Arc::default()).await.unwrap_err();
-    assert!(matches!(error, LoadError::MalformedRequest { request: 1, .. }), "{error}");
 
     let error = rush::run(plan(vec![], 0, 1, 1), Arc::default()).await.unwrap_err();
     assert!(matches!(error, LoadError::NothingToSend { requests: 0, nodes: 0 }), "{error}");
+    let error = crowd_command::run_on(&b"{\"nodes\":[]}"[..], Vec::new()).await.unwrap_err();
+    assert!(error.to_string().contains("not a crowd's plan"), "{error}");
 }
 
 /// Whether somebody's attempt to connect to `port` is being left unanswered.
@@ -242,22 +240,43 @@ async fn crowd_lines(plan: &CrowdPlan) -> (Vec<CrowdLine>, CrowdReport) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_reads_a_plan_and_writes_progress_and_one_report() {
-    let gate = Arc::new(Gate::default());
-    let (progress, report) = crowd_lines(&crowd_plan(&nodes(2, &gate).await, 50)).await;
-    let is_progress = |line: &CrowdLine| matches!(line, CrowdLine::Progress { .. });
-    assert!(progress.iter().all(is_progress));
-    let told = report.told();
-    let sent: u64 = told.outcomes.values().sum();
-    assert_eq!((sent, report.connections, told.acknowledged.len()), (150, 24, 30));
-    for order in &told.acknowledged {
-        let number = order.user_id.strip_prefix('1').unwrap();
-        assert_eq!(order.order_id, Some(format!("t{number}")));
+async fn a_crowd_reads_a_plan_and_writes_its_progress_or_each_buyers_and_one_report() {
+    let nodes = nodes(2, &Arc::default()).await;
+    for tells_buyers in [false, true] {
+        let plan = CrowdPlan { tells_buyers, ..crowd_plan(&nodes, 50) };
+        let (lines, report) = crowd_lines(&plan).await;
+        let told = report.told();
+        let sent: u64 = told.outcomes.values().sum();
+        assert_eq!((sent, report.connections, told.acknowledged.len()), (150, 24, 30));
+        let mut acknowledged = HashSet::new();
+        for order in &told.acknowledged {
+            let number: u32 = order.user_id.strip_prefix('1').unwrap().parse().unwrap();
+            assert_eq!(order.order_id, Some(format!("t{number}")));
+            acknowledged.insert(number);
+        }
+        assert_eq!((told.served, told.count_refused(|_| true)), (10, 40));
+        assert!(report.latency_ms.is_some());
+
+        let (mut refused, mut bought, mut last) = (HashSet::new(), HashSet::new(), (0, 0));
+        for line in lines {
+            let told = match line {
+                CrowdLine::Told(told) if tells_buyers => told,
+                CrowdLine::Progress { .. } if !tells_buyers => continue,
+                line => panic!("{line:?}"),
+            };
+            assert!((told.done, told.ordered) >= last, "{told:?}");
+            last = (told.done, told.ordered);
+            refused.extend(told.changes.refused.iter().copied());
+            let again = told.changes.bought.iter().chain(&told.changes.bought_again);
+            bought.extend(again.copied());
+        }
+        // The last line before the report has all of it.
+        if tells_buyers {
+            assert_eq!(last, (sent, told.count("ordered")));
+            assert_eq!(bought, acknowledged);
+            assert!(!bought.is_empty() && !refused.is_empty());
+        }
     }
-    assert_eq!(told.outcomes["sold_out"], 30);
-    assert_eq!(told.count_refused(|codes| codes.contains("sold_out")), 10);
-    assert_eq!((told.served, told.count_refused(|_| true)), (10, 40));
-    assert!(report.latency_ms.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -286,39 +305,6 @@ async fn each_buyer_comes_at_a_time_of_its_own() {
         }
         assert!(result.elapsed >= within);
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_tells_of_each_buyer_when_it_is_asked_to() {
-    let gate = Arc::new(Gate::default());
-    let mut plan = crowd_plan(&nodes(1, &gate).await, 50);
-    plan.tells_buyers = true;
-    let (told, report) = crowd_lines(&plan).await;
-    let (mut refused, mut bought, mut last) = (HashSet::new(), HashSet::new(), (0, 0));
-    for line in told {
-        let CrowdLine::Told(told) = line else { panic!("{line:?}") };
-        assert!((told.done, told.ordered) >= last, "{told:?}");
-        last = (told.done, told.ordered);
-        refused.extend(told.changes.refused.iter().copied());
-        let again = told.changes.bought.iter().chain(&told.changes.bought_again);
-        bought.extend(again.copied());
-    }
-    // The last line before the report has all of it.
-    let all = report.told();
-    assert_eq!(last, (all.outcomes.values().sum(), all.count("ordered")));
-    let acknowledged: HashSet<u32> = all
-        .acknowledged
-        .iter()
-        .map(|order| plan.buyers.iter().position(|it| it.user_id == order.user_id).unwrap() as u32)
-        .collect();
-    assert_eq!(bought, acknowledged);
-    assert!(!bought.is_empty() && !refused.is_empty());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_plan_that_is_none_is_said_to_be_none() {
-    let error = crowd_command::run_on(&b"{\"nodes\":[]}"[..], Vec::new()).await.unwrap_err();
-    assert!(error.to_string().contains("not a crowd's plan"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -116,8 +116,13 @@ pub(crate) async fn half_deaf(connections: usize) -> (SocketAddr, mpsc::Unbounde
     let address = listener.local_addr().unwrap();
     let (requests, seen) = mpsc::unbounded_channel();
     tokio::spawn(async move {
-        for _ in 0..connections {
-            let (stream, _) = listener.accept().await.unwrap();
+        let mut listener = Some(listener);
+        for left in (0..connections).rev() {
+            let (stream, _) = listener.as_ref().unwrap().accept().await.unwrap();
+            // Before the last is answered: nobody can come behind it.
+            if left == 0 {
+                listener = None;
+            }
             let requests = requests.clone();
             tokio::spawn(async move {
                 let mut stream = BufReader::new(stream);

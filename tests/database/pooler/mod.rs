@@ -86,30 +86,22 @@ async fn sessions_are_as_new(pooler: &PgBouncer, world: &World) {
     }
 }
 
+/// One that lends them has three for the 32 connections of two nodes. The pooler refuses our settings, or drops them.
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_sell_through_a_pooler_that_keeps_sessions() {
+async fn nodes_sell_through_a_pooler_that_keeps_sessions_or_lends_them_for_a_transaction() {
     if !is_installed() {
         return;
     }
-    let world = world_of_demos(&OTHER_SETTINGS).await;
-    let pooler = PgBouncer::start(&world, "session", 40, "").await;
-    sells_through(&pooler, &world).await;
-    sessions_are_as_new(&pooler, &world).await;
-}
-
-/// Three sessions for the 32 connections of two nodes. The pooler refuses our settings, or drops them.
-#[tokio::test(flavor = "multi_thread")]
-async fn nodes_sell_through_a_pooler_that_lends_a_session_for_a_transaction() {
-    if !is_installed() {
-        return;
-    }
-    let mut settings = vec!["", "ignore_startup_parameters = options,extra_float_digits"];
+    let dropped = "ignore_startup_parameters = options,extra_float_digits";
+    let mut poolers =
+        vec![("session", 40, ""), ("transaction", 3, ""), ("transaction", 3, dropped)];
     if knows_prepared_statements() {
-        settings.extend(["max_prepared_statements = 0", "max_prepared_statements = 100"]);
+        let settings = ["max_prepared_statements = 0", "max_prepared_statements = 100"];
+        poolers.extend(settings.map(|settings| ("transaction", 3, settings)));
     }
-    for settings in settings {
+    for (mode, sessions, settings) in poolers {
         let world = world_of_demos(&OTHER_SETTINGS).await;
-        let pooler = PgBouncer::start(&world, "transaction", 3, settings).await;
+        let pooler = PgBouncer::start(&world, mode, sessions, settings).await;
         sells_through(&pooler, &world).await;
         sessions_are_as_new(&pooler, &world).await;
     }
@@ -139,7 +131,7 @@ async fn a_node_behind_a_pooler_is_listed_when_it_has_asked_lately() {
 }
 
 /// One that keeps sessions needs one for each of the 16 connections of a server; with fewer, the last
-/// connections would wait for ever, and buyers hear 503.
+/// connections would wait for ever, and buyers be told 503.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pooler_that_keeps_too_few_sessions_is_refused() {
     if !is_installed() {

@@ -4,48 +4,34 @@ use std::cell::{Cell, RefCell};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use seckill::model::{Clock, VoucherId};
-use seckill::purchase::audit::{self, Violation};
+use seckill::purchase::audit;
 use seckill::store::vouchers::{NewDraw, NewVoucher};
 use sqlx::FromRow;
-use sqlx::postgres::PgRow;
+use sqlx::postgres::{PgPool, PgRow};
 use testkit::shop::world::World;
 
+use super::model::Status::{self, *};
 use super::model::{
     Back, Buyer, By, Entry, EntryState, HeldFor, Money, Nth, Order, PAY_WITHIN, PRICE, Payment,
-    Sale, Shop, Status, Terms, Voucher, Who, Why,
+    Sale, Shop, Terms, Voucher, Who,
 };
 
 /// The vouchers, and the orders in the sequence in which they were placed.
-pub struct Case {
+pub struct Case<'a> {
+    pub world: &'a World,
     pub vouchers: [VoucherId; 2],
     terms: [Terms; 2],
     begin: DateTime<Utc>,
-    orders: RefCell<Vec<OfOrder>>,
-    initial: Cell<[i64; 2]>,
+    /// As the database was last read: the ids of the orders, the shop, and the revisions of the sales.
+    ids: RefCell<Vec<i64>>,
+    shop: RefCell<Shop>,
     revisions: Cell<[i64; 2]>,
     next_id: Cell<i64>,
 }
 
-/// What a step needs to know of an order that it names.
-#[derive(Clone, Copy)]
-struct OfOrder {
-    id: i64,
-    sale: Sale,
-    buyer: Buyer,
-}
-
 /// As [`ORDERS`] selects it.
-type OrderRow = (
-    i64,
-    i64,
-    i64,
-    i16,
-    Option<DateTime<Utc>>,
-    Option<DateTime<Utc>>,
-    Option<i16>,
-    bool,
-    Vec<String>,
-);
+type OrderRow = (i64, i64, i64, i16, Time, Time, Option<i16>, bool, Vec<String>);
+type Time = Option<DateTime<Utc>>;
 
 /// As [`PAYMENTS`] selects it.
 type PaymentRow =
@@ -78,6 +64,10 @@ const EARLY: &str =
 const ENTRIES: &str =
     "select voucher_id, user_id, status, place, order_id from entries where voucher_id = any ($1)";
 
+const LOTS: &str =
+    "select e.voucher_id, e.user_id from entries e join vouchers v on v.id = e.voucher_id
+    where e.voucher_id = any ($1) and e.entered_at < v.draw_time and e.place > 0 order by e.place";
+
 /// As [`EARLY`] selects it.
 type EarlyRow = (i64, String, i64, i16, i64, DateTime<Utc>);
 
@@ -85,14 +75,7 @@ type EarlyRow = (i64, String, i64, i16, i64, DateTime<Utc>);
 type EntryRow = (i64, i64, i16, Option<i64>, Option<i64>);
 
 const HELD_FOR: [HeldFor; 3] = [HeldFor::Anybody, HeldFor::Drawn, HeldFor::Line];
-const STATUSES: [Status; 6] = [
-    Status::Unpaid,
-    Status::Paid,
-    Status::Used,
-    Status::Cancelled,
-    Status::Refunding,
-    Status::Refunded,
-];
+const STATUSES: [Status; 6] = [Unpaid, Paid, Used, Cancelled, Refunding, Refunded];
 const WHO: [Who; 3] = [Who::Buyer, Who::Administrator, Who::Time];
 const BY: [By; 4] = [By::Asked, By::Gateway, By::ChargeBack, By::Administrator];
 
@@ -111,9 +94,9 @@ fn nth<T: Copy>(of: &[T], number: i16) -> T {
     of[usize::try_from(number).unwrap() - 1]
 }
 
-impl Case {
+impl<'a> Case<'a> {
     /// Two days after the case before, whose sales are over then.
-    pub async fn new(world: &World, terms: [Terms; 2]) -> Self {
+    pub async fn new(world: &'a World, terms: [Terms; 2]) -> Self {
         world.set_time(world.clock.now() + TimeDelta::days(2)).await;
         let begin = world.clock.now();
         let at = |seconds: i64| begin + TimeDelta::seconds(seconds);
@@ -128,47 +111,49 @@ impl Case {
             };
             vouchers.push(world.new_voucher(&new).await.id);
         }
-        let vouchers = [vouchers[0], vouchers[1]];
-        let next_id = Cell::new(vouchers[0].get() * 10_000);
-        let initial = Cell::new(terms.map(|it| it.stock));
         Self {
-            vouchers,
+            world,
+            vouchers: [vouchers[0], vouchers[1]],
             terms,
             begin,
-            orders: RefCell::default(),
-            initial,
+            ids: RefCell::default(),
+            shop: RefCell::new(Shop::new(terms)),
             revisions: Cell::default(),
-            next_id,
+            next_id: Cell::new(vouchers[0].get() * 10_000),
         }
     }
 
+    pub fn pool(&self) -> &PgPool {
+        self.world.database.pool()
+    }
+
     pub fn order(&self, nth: Nth) -> i64 {
-        self.orders.borrow()[nth].id
+        self.ids.borrow()[nth]
     }
 
     pub fn voucher_of(&self, nth: Nth) -> VoucherId {
-        self.vouchers[self.orders.borrow()[nth].sale]
+        self.vouchers[self.shop.borrow().orders[nth].sale]
     }
 
     pub fn buyer_of(&self, nth: Nth) -> Buyer {
-        self.orders.borrow()[nth].buyer
+        self.shop.borrow().orders[nth].buyer
     }
 
-    /// How many were put on sale, when the database was last read.
+    /// How many were put on sale.
     pub fn initial(&self, sale: Sale) -> i64 {
-        self.initial.get()[sale]
+        self.shop.borrow().vouchers[sale].initial
     }
 
     pub fn orders(&self) -> Vec<i64> {
-        self.orders.borrow().iter().map(|order| order.id).collect()
+        self.ids.borrow().clone()
     }
 
     /// Which order it is; `None`: another case's.
     pub fn nth(&self, order: i64) -> Option<Nth> {
-        self.orders.borrow().iter().position(|it| it.id == order)
+        self.ids.borrow().iter().position(|id| *id == order)
     }
 
-    /// Those of the sales, when the database was last read.
+    /// Those of the sales.
     pub fn revisions(&self) -> [i64; 2] {
         self.revisions.get()
     }
@@ -188,71 +173,65 @@ impl Case {
         self.vouchers.iter().position(|it| it.get() == voucher).unwrap()
     }
 
+    fn seconds(&self, time: DateTime<Utc>) -> i64 {
+        (time - self.begin).num_seconds()
+    }
+
     fn ids(&self) -> [i64; 2] {
         self.vouchers.map(VoucherId::get)
     }
 
+    /// What a statement selects of the vouchers `$1`.
+    pub async fn rows<T>(&self, statement: &'static str) -> Vec<T>
+    where
+        T: for<'r> FromRow<'r, PgRow> + Send + Unpin,
+    {
+        sqlx::query_as(statement).bind(self.ids()).fetch_all(self.pool()).await.unwrap()
+    }
+
     /// The buyers in the order that a draw gave them.
-    pub async fn lots(&self, world: &World) -> [Vec<Buyer>; 2] {
+    pub async fn lots(&self) -> [Vec<Buyer>; 2] {
         let mut lots = [const { Vec::new() }; 2];
-        let drawn = sqlx::query_as(
-            "select e.voucher_id, e.user_id from entries e join vouchers v on v.id = e.voucher_id
-             where e.voucher_id = any ($1) and e.entered_at < v.draw_time and e.place > 0 order by e.place",
-        );
-        let drawn: Vec<(i64, i64)> =
-            drawn.bind(self.ids()).fetch_all(world.database.pool()).await.unwrap();
-        for (voucher, buyer) in drawn {
+        for (voucher, buyer) in self.rows::<(i64, i64)>(LOTS).await {
             lots[self.sale(voucher)].push(buyer);
         }
         lots
     }
 
     /// What the database says.
-    pub async fn read(&self, world: &World) -> Shop {
+    pub async fn read(&self) -> Shop {
         let mut shop = Shop::new(self.terms);
-        shop.now = (world.clock.now() - self.begin).num_seconds();
-        shop.orders = self.read_orders(world).await;
-        self.read_payments(world, &mut shop.orders).await;
-        self.read_sales(world, &mut shop.vouchers).await;
-        self.read_entries(world, &mut shop.vouchers).await;
-        self.initial.set(shop.vouchers.each_ref().map(|voucher| voucher.initial));
-        shop
+        shop.now = self.seconds(self.world.clock.now());
+        shop.orders = self.read_orders().await;
+        self.read_payments(&mut shop.orders).await;
+        self.read_vouchers(&mut shop.vouchers).await;
+        self.shop.replace(shop.clone());
+        shop.sorted()
     }
 
-    /// What a statement selects of the vouchers `$1`.
-    async fn rows<T>(&self, world: &World, statement: &'static str) -> Vec<T>
-    where
-        T: for<'r> FromRow<'r, PgRow> + Send + Unpin,
-    {
-        let rows = sqlx::query_as(statement).bind(self.ids());
-        rows.fetch_all(world.database.pool()).await.unwrap()
-    }
-
-    async fn read_orders(&self, world: &World) -> Vec<Order> {
-        let seconds = |time: DateTime<Utc>| (time - self.begin).num_seconds();
+    async fn read_orders(&self) -> Vec<Order> {
         let rows = sqlx::query_as(ORDERS).bind(self.ids()).bind(self.orders());
-        let rows: Vec<OrderRow> = rows.fetch_all(world.database.pool()).await.unwrap();
-        let (mut known, mut orders) = (Vec::new(), Vec::new());
+        let rows: Vec<OrderRow> = rows.fetch_all(self.pool()).await.unwrap();
+        let (mut ids, mut orders) = (Vec::new(), Vec::new());
         for (id, voucher, buyer, number, pay_by, cancelled_at, by, is_charged_back, log) in rows {
-            let sale = self.sale(voucher);
-            known.push(OfOrder { id, sale, buyer });
+            ids.push(id);
             orders.push(Order {
                 buyer,
-                sale,
+                sale: self.sale(voucher),
                 status: status(number),
-                pay_by: pay_by.map(seconds),
-                cancelled: cancelled_at.map(|at| (nth(&WHO, by.unwrap()), seconds(at))),
+                pay_by: pay_by.map(|at| self.seconds(at)),
+                cancelled: cancelled_at.map(|at| (nth(&WHO, by.unwrap()), self.seconds(at))),
                 is_charged_back,
                 payments: Vec::new(),
                 log,
             });
         }
-        *self.orders.borrow_mut() = known;
+        self.ids.replace(ids);
         orders
     }
 
-    async fn read_payments(&self, world: &World, orders: &mut [Order]) {
-        let rows: Vec<PaymentRow> = self.rows(world, PAYMENTS).await;
+    async fn read_payments(&self, orders: &mut [Order]) {
+        let rows: Vec<PaymentRow> = self.rows(PAYMENTS).await;
         for (order, status, transaction, paid, announced, reason, by, is_twice, is_unwanted) in rows
         {
             let by = by.map(|by| nth(&BY, by));
@@ -266,8 +245,8 @@ impl Case {
         }
     }
 
-    async fn read_sales(&self, world: &World, vouchers: &mut [Voucher; 2]) {
-        let sales: Vec<(i64, i64, i32, i32, i16, bool, bool)> = self.rows(world, SALES).await;
+    async fn read_vouchers(&self, vouchers: &mut [Voucher; 2]) {
+        let sales: Vec<(i64, i64, i32, i32, i16, bool, bool)> = self.rows(SALES).await;
         let mut revisions = self.revisions.get();
         for (voucher, revision, stock, initial, held_for, is_paused, is_cancelled) in sales {
             revisions[self.sale(voucher)] = revision;
@@ -277,17 +256,13 @@ impl Case {
             (voucher.is_paused, voucher.is_cancelled) = (is_paused, is_cancelled);
         }
         self.revisions.set(revisions);
-        let early: Vec<EarlyRow> = self.rows(world, EARLY).await;
-        for (voucher, transaction, amount, done_by, order, told_at) in early {
-            let why = nth(&[Why::Refunded, Why::ChargedBack], done_by - 1);
-            let told_at = (told_at - self.begin).num_seconds();
-            let early = (name_of(&transaction), amount, told_at, why, self.nth(order).unwrap());
+        let early: Vec<EarlyRow> = self.rows(EARLY).await;
+        for (voucher, transaction, amount, by, order, told_at) in early {
+            let (by, order) = (nth(&BY, by), self.nth(order).unwrap());
+            let early = (name_of(&transaction), amount, self.seconds(told_at), by, order);
             vouchers[self.sale(voucher)].early.push(early);
         }
-    }
-
-    async fn read_entries(&self, world: &World, vouchers: &mut [Voucher; 2]) {
-        let entries: Vec<EntryRow> = self.rows(world, ENTRIES).await;
+        let entries: Vec<EntryRow> = self.rows(ENTRIES).await;
         for (voucher, buyer, status, place, order) in entries {
             let state = match order {
                 Some(order) => EntryState::Offered(self.nth(order).unwrap()),
@@ -301,30 +276,21 @@ impl Case {
     /// Until the workers are done, stock may be where nobody can buy it.
     pub async fn wrong_audit(
         &self,
-        world: &World,
         shop: &Shop,
         sale: Sale,
         workers_are_done: bool,
     ) -> Option<String> {
-        let audits = audit::run(world.database.pool(), Some(self.vouchers[sale])).await.unwrap();
-        let violations = audits.into_iter().flat_map(|audit| audit.violations);
-        let counted = violations.filter(|it| workers_are_done || !waits_for_a_worker(it));
-        let (by_gateway, wrong): (Vec<_>, Vec<_>) = counted.partition(is_the_gateways_doing);
+        let audits = audit::run(self.pool(), Some(self.vouchers[sale])).await.unwrap();
+        let mut violations: Vec<_> = audits.into_iter().flat_map(|it| it.violations).collect();
+        violations.retain(|it| workers_are_done || it.promise.to_string() != "no_stuck_stock");
+        let (by_gateway, wrong): (Vec<_>, Vec<_>) = violations.into_iter().partition(|it| {
+            it.what.contains("went back twice") || it.what.contains("as the gateway says")
+        });
         let is_named = shop.is_named(sale);
         (!wrong.is_empty() || by_gateway.is_empty() == is_named).then(|| {
             format!("{wrong:?}, {by_gateway:?}, and the gateway should be named: {is_named}")
         })
     }
-}
-
-/// A worker that has not come by yet leaves stock where nobody can buy it.
-fn waits_for_a_worker(violation: &Violation) -> bool {
-    violation.promise.to_string() == "no_stuck_stock"
-}
-
-/// See [`Shop::is_named`].
-fn is_the_gateways_doing(violation: &Violation) -> bool {
-    violation.what.contains("went back twice") || violation.what.contains("as the gateway says")
 }
 
 impl Shop {

@@ -13,7 +13,7 @@ use testkit::wait::eventually;
 
 use super::case::Case;
 use super::in_database::InDatabase;
-use super::model::{Buyer, Nth, Shop, Step};
+use super::model::{Buyer, Shop, Step};
 use super::runs::{self, Driver, Life};
 use crate::orders::races::patient;
 
@@ -70,23 +70,20 @@ async fn put_stops(pool: &PgPool) -> BTreeMap<String, usize> {
     .fetch_all(pool)
     .await
     .unwrap();
+    let begins = ["update", "select", "insert", "perform", "if", "return", "for"];
     let mut points = BTreeMap::new();
     for (name, source) in sources {
         let (mut stopped, mut count, mut before) = (String::new(), 0, "");
         for line in source.lines() {
-            let begins = ["update", "select", "insert", "perform", "if", "return", "for"];
-            let word = line.trim_start().split([' ', ';']).next().unwrap_or_default();
-            let is_outermost = line.starts_with("    ") && !line.starts_with("     ");
-            if is_outermost
-                && begins.contains(&word)
-                && (before.ends_with(';') || before == "begin")
-            {
+            // Of the outermost block.
+            let word = line.strip_prefix("    ").and_then(|line| line.split([' ', ';']).next());
+            let is_after_another = before.ends_with(';') || before == "begin";
+            if is_after_another && word.is_some_and(|word| begins.contains(&word)) {
                 // An expression: `perform` would set `found`, which the next line may ask for.
                 stopped += &format!("    if stop_at('{name} {count}') then end if;\n");
                 count += 1;
             }
-            stopped += line;
-            stopped.push('\n');
+            stopped += &format!("{line}\n");
             if !line.trim().is_empty() && !line.trim_start().starts_with("--") {
                 before = line;
             }
@@ -133,21 +130,22 @@ impl Lane {
 
     /// `None`: the machine is busy, and nobody knows what became of a step.
     async fn try_to_meet(&mut self, meeting: &Meeting) -> Result<Option<bool>, String> {
-        let case = Case::new(&self.world, meeting.before.terms).await;
+        let Self { world, holder, sessions, .. } = self;
+        let case = Case::new(world, meeting.before.terms).await;
         let mut shop = Shop::new(meeting.before.terms);
         for step in &meeting.before.steps {
             let step = step.of_one_of(shop.orders.len());
             if step != Step::Serve && shop.take(step, &Default::default()) == "nothing" {
                 continue;
             }
-            if self.sessions[1].take(&self.world, &case, step).await.is_none() {
+            if sessions[1].take(&case, step, "").await.is_none() {
                 return Ok(None);
             }
             if step == Step::Serve {
-                shop.take(step, &case.lots(&self.world).await);
+                shop.take(step, &case.lots().await);
             }
             if case.orders().len() < shop.orders.len() {
-                case.read(&self.world).await;
+                case.read().await;
             }
         }
         let steps: Vec<Step> =
@@ -156,72 +154,66 @@ impl Lane {
         if steps.iter().any(|step| shop.clone().take(*step, &Default::default()) == "nothing") {
             return Ok(Some(false));
         }
-        let said = match self.at_once(&case, &steps, meeting.stop).await {
-            None => return Ok(Some(false)),
-            Some(said) => said,
+        let Some(said) = at_once(&case, holder, sessions, &steps, meeting.stop).await else {
+            return Ok(Some(false));
         };
         let Some(said) = said.into_iter().collect::<Option<Vec<String>>>() else { return Ok(None) };
-        let is = case.read(&self.world).await.sorted();
-        let lots = case.lots(&self.world).await;
-        let all = outcomes(&shop, &steps, &said, &lots);
-        let fits =
-            all.iter().find(|(should, after)| *should == said && after.clone().sorted() == is);
-        let Some((_, after)) = fits else {
+        let is = case.read().await;
+        let all = outcomes(&shop, &steps, &said, &case.lots().await);
+        let Some((_, after)) = all.iter().find(|it| (&it.0, &it.1) == (&said, &is)) else {
             let all: String = all.iter().map(|it| format!("\n  or        {it:?}")).collect();
             return Err(format!("{meeting:?}\n  is        {said:?} {is:?}{all}"));
         };
         for sale in (0..2).filter(|sale| is.orders.iter().any(|order| order.sale == *sale)) {
-            if let Some(wrong) = case.wrong_audit(&self.world, after, sale, false).await {
+            if let Some(wrong) = case.wrong_audit(after, sale, false).await {
                 return Err(format!("{meeting:?}: the audit says {wrong}"));
             }
         }
         Ok(Some(true))
     }
+}
 
-    /// What the steps answer that meet where the first one stops; `None`: it does not come there.
-    async fn at_once(
-        &mut self,
-        case: &Case,
-        steps: &[Step],
-        stop: (&str, usize),
-    ) -> Option<Vec<Option<String>>> {
-        let Self { world, holder, sessions, .. } = self;
-        sqlx::raw_sql("select pg_advisory_lock(1)").execute(&mut *holder).await.unwrap();
-        let set = format!("set test.stop = '{} {}'", stop.0, stop.1);
-        sqlx::raw_sql(AssertSqlSafe(set)).execute(&mut sessions[0].session).await.unwrap();
-        let done: Vec<Cell<bool>> = steps.iter().map(|_| Cell::new(false)).collect();
-        let has_come = Cell::new(true);
-        // How many of the first steps still run: each of them waits.
-        let wait = async |count: usize| {
-            eventually("the steps that met are done, or wait", async || {
-                let running = done[..count].iter().filter(|is_done| !is_done.get()).count();
-                running == 0 || waiting(world.database.pool()).await == running as i64
-            })
-            .await;
-        };
-        let world = &*world;
-        let run = async |at: usize, session: &mut InDatabase| {
-            if at > 0 {
-                wait(at).await;
-            }
-            if at == 1 && done[0].get() {
-                has_come.set(false);
-            }
-            let said =
-                if has_come.get() { session.take(world, case, steps[at]).await } else { None };
-            done[at].set(true);
-            said
-        };
-        let running =
-            join_all(sessions.iter_mut().take(steps.len()).enumerate().map(|(at, it)| run(at, it)));
-        let go_on = async {
-            wait(steps.len()).await;
-            sqlx::raw_sql("select pg_advisory_unlock(1)").execute(&mut *holder).await.unwrap();
-        };
-        let (said, ()) = tokio::join!(running, go_on);
-        sqlx::raw_sql("set test.stop = ''").execute(&mut sessions[0].session).await.unwrap();
-        has_come.get().then_some(said)
-    }
+/// What the steps answer that meet where the first one stops; `None`: it does not come there.
+async fn at_once(
+    case: &Case<'_>,
+    holder: &mut PgConnection,
+    sessions: &mut [InDatabase],
+    steps: &[Step],
+    (function, point): (&str, usize),
+) -> Option<Vec<Option<String>>> {
+    sqlx::raw_sql("select pg_advisory_lock(1)").execute(&mut *holder).await.unwrap();
+    let set = format!("set test.stop = '{function} {point}'");
+    sqlx::raw_sql(AssertSqlSafe(set)).execute(&mut sessions[0].session).await.unwrap();
+    let done: Vec<Cell<bool>> = steps.iter().map(|_| Cell::new(false)).collect();
+    let has_come = Cell::new(true);
+    // How many of the first steps still run: each of them waits.
+    let wait = async |count: usize| {
+        eventually("the steps that met are done, or wait", async || {
+            let running = done[..count].iter().filter(|is_done| !is_done.get()).count();
+            running == 0 || waiting(case.pool()).await == running as i64
+        })
+        .await;
+    };
+    let run = async |at: usize, session: &mut InDatabase| {
+        if at > 0 {
+            wait(at).await;
+        }
+        if at == 1 && done[0].get() {
+            has_come.set(false);
+        }
+        let said = if has_come.get() { session.take(case, steps[at], "").await } else { None };
+        done[at].set(true);
+        said
+    };
+    let running =
+        join_all(sessions.iter_mut().take(steps.len()).enumerate().map(|(at, it)| run(at, it)));
+    let go_on = async {
+        wait(steps.len()).await;
+        sqlx::raw_sql("select pg_advisory_unlock(1)").execute(&mut *holder).await.unwrap();
+    };
+    let (said, ()) = tokio::join!(running, go_on);
+    sqlx::raw_sql("set test.stop = ''").execute(&mut sessions[0].session).await.unwrap();
+    has_come.get().then_some(said)
 }
 
 /// What the model says that may come of the steps: the answers, and the shop. Steps that answer nothing are not in `said`.
@@ -236,44 +228,34 @@ fn outcomes(
         Step::Serve => vec![(at, Step::Draw), (at, Step::Offer)],
         step => vec![(at, *step)],
     });
-    let parts: Vec<(usize, Step)> = parts.collect();
     // `expire_orders` skips an order that another session has locked.
     let locked = steps.iter().filter_map(|step| step.clone().order().copied());
-    let locked: Vec<Option<Nth>> = [None].into_iter().chain(locked.map(Some)).collect();
+    let expire: Vec<Step> = [Step::Expire].into_iter().chain(locked.map(Step::ExpireBut)).collect();
     let mut all = Vec::new();
-    for sequence in sequences(parts.len()) {
-        let place = |part: usize| sequence.iter().position(|it| *it == part);
-        let is_draw_last =
-            |part: usize| parts[part].1 == Step::Draw && place(part) > place(part + 1);
-        if (0..parts.len()).any(is_draw_last) {
-            continue;
-        }
-        for but in &locked {
+    for sequence in sequences(parts) {
+        for expire in &expire {
             let (mut after, mut answers) = (shop.clone(), said.to_vec());
-            for part in &sequence {
-                let (at, step) = parts[*part];
-                let expire = but.map_or(Step::Expire, Step::ExpireBut);
-                answers[at] = after.take(if step == Step::Expire { expire } else { step }, lots);
+            for (at, step) in &sequence {
+                let step = if *step == Step::Expire { *expire } else { *step };
+                answers[*at] = after.take(step, lots);
             }
-            all.push((answers, after));
+            all.push((answers, after.sorted()));
         }
     }
     all
 }
 
-/// All permutations of so many.
-fn sequences(count: usize) -> Vec<Vec<usize>> {
-    match count {
-        0 => vec![Vec::new()],
-        _ => (0..count)
-            .flat_map(|last| {
-                sequences(count - 1).into_iter().map(move |rest| {
-                    let rest = rest.into_iter().map(|at| if at >= last { at + 1 } else { at });
-                    rest.chain([last]).collect()
-                })
-            })
-            .collect(),
+/// All sequences of these parts of steps. Those of one step keep their order.
+fn sequences(parts: impl Iterator<Item = (usize, Step)>) -> Vec<Vec<(usize, Step)>> {
+    let mut all = vec![Vec::new()];
+    for part in parts {
+        let longer = |it: Vec<(usize, Step)>| {
+            let first = it.iter().position(|other| other.0 == part.0).map_or(0, |at| at + 1);
+            (first..=it.len()).map(move |at| [&it[..at], &[part], &it[at..]].concat())
+        };
+        all = all.into_iter().flat_map(longer).collect();
     }
+    all
 }
 
 /// Plays all meetings. Returns how many came about.

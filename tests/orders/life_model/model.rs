@@ -26,8 +26,8 @@ impl Shop {
             Open(at) => return self.open(at),
             Took(at, number, Money(name, amount)) => self.took(at, number, name, amount.in_money()),
             Failed(at, number) => self.failed(at, number),
-            GaveBack(at, number, Money(name, amount), why) => {
-                self.gave_back(at, number, name, amount.in_money(), why)
+            GaveBack(at, number, Money(name, amount), by) => {
+                self.gave_back(at, number, name, amount.in_money(), by)
             }
             Cancel(at, who) => return self.step(at, Unpaid, |it| it.cancel(at, who)),
             Redeem(at) => {
@@ -82,7 +82,7 @@ impl Shop {
     fn step(&mut self, at: Nth, from: Status, take: impl FnOnce(&mut Self)) -> String {
         let status = self.orders[at].status;
         if status != from {
-            return format!("refused {}", status.word());
+            return status.refuses();
         }
         take(self);
         "done".to_owned()

@@ -1,19 +1,15 @@
 //! Lives with a name: the voucher, what was before, and then each step with what it answers.
 
-use super::model::{Amount::*, Money, Step, Step::*, Terms, Who, Why};
+use super::model::{Amount::*, By, Money, Step, Step::*, Terms, Who};
 use super::runs::Life;
-use super::scenes::{CHARGED_BACK, FIRST, REFUNDED, SECOND, with_stock};
+use super::scenes::{CANCEL, CHARGED_BACK, FIRST, LATE, PAY, REFUNDED, SECOND, with_stock};
 
 type Answered = (Step, &'static str);
 
-const FREE: Terms =
-    Terms { stock: 1, is_priced: false, has_line: false, begin: -3_600, end: 18_000, draw: None };
+const FREE: Terms = Terms { is_priced: false, has_line: false, ..with_stock(1) };
 const DRAWN: Terms = Terms { draw: Some(1_200), ..with_stock(1) };
 const LESS: Money = Money(3, Less);
 const DOUBLE: Money = Money(4, Twice);
-const PAY: Step = Took(0, 1, FIRST);
-const CANCEL: Step = Cancel(0, Who::Buyer);
-const LATE: Step = Pass(900);
 const EXPIRED: [Answered; 4] =
     [(Buy(1, 0), "ordered"), (Open(0), "opened 1"), (LATE, ""), (Expire, "")];
 const PAID: [Answered; 3] = [(Buy(1, 0), "ordered"), (Open(0), "opened 1"), (PAY, "applied")];
@@ -65,7 +61,7 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
         (PAY, "applied"), (Gateway, "unwanted 0.2"), (Gateway, ""),
     ]),
     ("the gateway gives back by itself what is not given back again", with_stock(1), &PAID, &[
-        (GaveBack(0, 1, Money(1, Less), Why::Refunded), "partial"), (REFUNDED, "returned"), (REFUNDED, "repeated"),
+        (GaveBack(0, 1, Money(1, Less), By::Gateway), "partial"), (REFUNDED, "returned"), (REFUNDED, "repeated"),
         (CHARGED_BACK, "returned_twice"), (CHARGED_BACK, "repeated"), (Gateway, ""), (Refund(0), "refused refunded"),
         (Settle(0), "refused refunded"), (Buy(2, 0), "ordered"),
     ]),
@@ -78,17 +74,17 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
     ]),
     ("money that went back before it came", with_stock(2), &[], &[
         (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (Buy(2, 0), "ordered"), (Open(1), "opened 1"),
-        (GaveBack(1, 1, Money(1, Less), Why::Refunded), "partial"), (GaveBack(1, 1, FIRST, Why::Refunded), "kept"),
-        (GaveBack(1, 1, FIRST, Why::Refunded), "repeated"), (PAY, "returned"), (Gateway, ""),
+        (GaveBack(1, 1, Money(1, Less), By::Gateway), "partial"), (GaveBack(1, 1, FIRST, By::Gateway), "kept"),
+        (GaveBack(1, 1, FIRST, By::Gateway), "repeated"), (PAY, "returned"), (Gateway, ""),
         (Open(0), "refused refunded"), (Open(1), "opened 1"),
     ]),
     ("an early return of another sum than came gives nothing back", with_stock(1), &[], &[
-        (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (GaveBack(0, 1, Money(4, Asked), Why::Refunded), "kept"),
+        (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (GaveBack(0, 1, Money(4, Asked), By::Gateway), "kept"),
         (Took(0, 1, DOUBLE), "wrong_amount"), (Gateway, "refund 0.1 of 1: m4, 16000"),
     ]),
     ("money of another order pays for nothing", with_stock(2), &PAID, &[
         (Buy(2, 0), "ordered"), (Open(1), "opened 1"), (Took(1, 1, FIRST), "unknown"),
-        (GaveBack(1, 1, FIRST, Why::ChargedBack), "returned"), (Open(0), "refused refunded"),
+        (GaveBack(1, 1, FIRST, By::ChargeBack), "returned"), (Open(0), "refused refunded"),
     ]),
     ("a refund is settled outside, and the gateway's own is the second", with_stock(1), &PAID, &[
         (Settle(0), "refused paid"), (Refund(0), "done"), (Settle(0), "done"), (Gateway, ""),

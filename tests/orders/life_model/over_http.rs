@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Router;
 use reqwest::RequestBuilder;
 use seckill::http::App;
-use seckill::model::VoucherId;
 use seckill::orders::expiry::Expiry;
 use seckill::orders::gateway_work::GatewayWork;
 use seckill::orders::line::LineWork;
@@ -15,13 +14,13 @@ use seckill::store::payments::PaymentId;
 use serde_json::{Value, json};
 use testkit::shop::api_client::{Answer, Client};
 use testkit::shop::kept_payments::KeptPayments;
-use testkit::shop::till::ADMINISTRATOR;
+use testkit::shop::till::{ADMINISTRATOR, notice};
 use testkit::shop::world::World;
 use testkit::wait::PATIENCE;
 use tokio::time::{Duration, Instant, sleep};
 
 use super::case::{Case, name_of};
-use super::model::{Buyer, Money, Nth, Sale, Step, Who, Why, refund_message};
+use super::model::{By, Money, Nth, Sale, Step, Who, refund_message};
 use super::runs::{Driver, known, pass, wind_up};
 
 /// Longer than a server may answer from its cache (docs/reliability.md).
@@ -30,19 +29,14 @@ const CACHED_FOR: Duration = Duration::from_millis(2_500);
 pub struct OverHttp {
     app: App,
     client: Client,
-    /// What the model says of the step, for a refusal that may come from the cache.
-    expected: String,
 }
-
-/// A world, and a case in it.
-type At<'a> = (&'a World, &'a Case);
 
 impl OverHttp {
     pub async fn new(world: &World) -> Self {
         world.admin_token(ADMINISTRATOR).await;
         let app = world.app().await;
         let address = World::serve_app(app.clone(), &Arc::new(Site::default()), Router::new());
-        Self { app, client: Client::at(address), expected: String::new() }
+        Self { app, client: Client::at(address) }
     }
 
     /// Sends it again while a machine that is busy answers 503. `None`: nobody knows what became of it.
@@ -59,41 +53,45 @@ impl OverHttp {
         }
     }
 
-    async fn ask(&self, world: &World, user: Buyer, method: &str, path: &str) -> Option<Answer> {
-        self.send(|| self.client.request(method, path).bearer_auth(world.token(user))).await
+    async fn ask(&self, case: &Case<'_>, step: Step) -> Option<Answer> {
+        let (user, method, path, body) = request(case, step);
+        let token = case.world.token(user);
+        self.send(|| {
+            let request = self.client.request(method, &path).bearer_auth(&token);
+            if body.is_null() { request } else { request.json(&body) }
+        })
+        .await
     }
 
-    async fn order(&self, at: At<'_>, nth: Nth, who: Who, step: &str) -> Option<Answer> {
-        let (world, case) = at;
-        let user = if who == Who::Buyer { case.buyer_of(nth) } else { ADMINISTRATOR };
-        self.ask(world, user, "POST", &format!("/api/orders/{}/{step}", case.order(nth))).await
-    }
-
-    async fn step(&self, at: At<'_>, nth: Nth, who: Who, step: &str) -> Option<String> {
-        Some(word(&self.order(at, nth, who, step).await?, "done"))
-    }
-
-    async fn notify(&self, at: At<'_>, nth: Nth, number: i32, said: Value) -> Option<String> {
-        let (world, case) = at;
+    /// What the gateway says of a payment, and of its money.
+    async fn notify(
+        &self,
+        case: &Case<'_>,
+        step: Step,
+        (nth, number): (Nth, i32),
+        (status, money): (&str, Option<Money>),
+    ) -> Option<String> {
         let payment = format!("{}.{}.{number}", case.voucher_of(nth), case.order(nth));
-        let mut body = json!({ "payment_id": payment });
-        body.as_object_mut().unwrap().extend(said.as_object().unwrap().clone());
+        let body = match money {
+            None => json!({ "payment_id": payment, "status": status }),
+            Some(it) => notice(status, &payment, &case.transaction(nth, it), it.1.in_money()),
+        };
         let body = serde_json::to_vec(&body).unwrap();
-        let signature = world.payment_key().sign(1, &body);
+        let signature = case.world.payment_key().sign(1, &body);
         let answer = self.send(|| self.client.noticing(&body, &signature)).await?;
         // Money that nobody here knows is shown to an administrator.
         let kept = "delete from unmatched_payments where payment_id = $1";
-        let kept = sqlx::query(kept).bind(payment).execute(world.database.pool()).await.unwrap();
-        Some(word(&answer, if kept.rows_affected() > 0 { "unknown" } else { "taken" }))
+        let kept = sqlx::query(kept).bind(payment).execute(case.pool()).await.unwrap();
+        let said = word(step, &answer);
+        Some(if kept.rows_affected() > 0 && said == "taken" { "unknown".to_owned() } else { said })
     }
 
-    async fn buy(&self, (world, case): At<'_>, buyer: Buyer, sale: Sale) -> Option<String> {
-        let path = format!("/api/vouchers/{}/orders", case.vouchers[sale]);
+    async fn buy(&self, case: &Case<'_>, step: Step, expected: &str) -> Option<String> {
         let begun = Instant::now();
         loop {
-            let said = word(&self.ask(world, buyer, "POST", &path).await?, "ordered");
+            let said = word(step, &self.ask(case, step).await?);
             // A server remembers for a moment that a buyer had an order (src/orders/README.md, row 11).
-            let is_cached = said == "already_bought" && self.expected != said;
+            let is_cached = said == "already_bought" && expected != said;
             if !is_cached || begun.elapsed() > CACHED_FOR {
                 return Some(said);
             }
@@ -101,36 +99,11 @@ impl OverHttp {
         }
     }
 
-    async fn open(&self, at: At<'_>, nth: Nth) -> Option<String> {
-        let answer = self.order(at, nth, Who::Buyer, "payments").await?;
-        if answer.status != 201 {
-            return Some(word(&answer, ""));
-        }
-        let payment: PaymentId = answer.text_of("payment_id").parse().unwrap();
-        Some(format!("opened {}", payment.number))
-    }
-
-    async fn enter(&self, (world, case): At<'_>, buyer: Buyer, sale: Sale) -> Option<String> {
-        let answer = self.ask(world, buyer, "POST", &entries(case.vouchers[sale])).await?;
-        Some(match (answer.status, answer.body["place"].as_i64()) {
-            (201, Some(place)) => format!("entered as {place}"),
-            (200, _) => "entered_before".to_owned(),
-            _ => word(&answer, "entered"),
-        })
-    }
-
-    async fn change(&self, at: At<'_>, sale: Sale, change: Value) -> Option<String> {
-        let path = format!("/api/vouchers/{}", at.1.vouchers[sale]);
-        let token = at.0.token(ADMINISTRATOR);
-        let send =
-            self.send(|| self.client.request("PATCH", &path).bearer_auth(&token).json(&change));
-        Some(word(&send.await?, "changed"))
-    }
-
     /// The requests to a gateway that does all of them.
-    async fn gateway(&self, (world, case): At<'_>) -> Option<String> {
-        let (gateway, purchases) = (Arc::new(KeptPayments::default()), &self.app.purchases);
-        let work = GatewayWork::new(world.database.clone(), Arc::clone(purchases), gateway.clone());
+    async fn gateway(&self, case: &Case<'_>) -> Option<String> {
+        let (database, purchases) = (case.world.database.clone(), Arc::clone(&self.app.purchases));
+        let gateway = Arc::new(KeptPayments::default());
+        let work = GatewayWork::new(database, purchases, gateway.clone());
         known(work.step().await)?;
         let mut messages = Vec::new();
         for it in gateway.refunded.lock().unwrap().iter() {
@@ -148,8 +121,9 @@ impl OverHttp {
         Some(messages.join(", "))
     }
 
-    async fn work(&mut self, (world, case): At<'_>, step: Step) -> Option<()> {
-        let (database, purchases) = (world.database.clone(), Arc::clone(&self.app.purchases));
+    /// A step of the workers, or of the test.
+    async fn work(&mut self, case: &Case<'_>, step: Step) -> Option<()> {
+        let (database, purchases) = (case.world.database.clone(), Arc::clone(&self.app.purchases));
         match step {
             Step::Expire => known(Expiry::new(database, purchases).step().await).map(drop)?,
             Step::Serve => {
@@ -157,89 +131,111 @@ impl OverHttp {
                 while known(work.step().await)? {}
             }
             Step::WindUp => {
-                wind_up(world, case).await?;
+                wind_up(case).await?;
                 case.vouchers.iter().for_each(|voucher| purchases.voucher_changed(*voucher));
             }
-            Step::Restart => *self = Self::new(world).await,
-            Step::Pass(seconds) => pass(world, seconds).await,
+            Step::Restart => *self = Self::new(case.world).await,
+            Step::Pass(seconds) => pass(case.world, seconds).await,
             _ => unreachable!("{step:?} is a part of another step"),
         }
         Some(())
     }
 }
 
-/// What the answer says: `done`, or the code of the problem, or the state of the order that does not allow it.
-fn word(answer: &Answer, done: &str) -> String {
-    match (answer.status, answer.body["code"].as_str()) {
-        (200..300, _) => done.to_owned(),
-        (409, Some("order_state")) => format!("refused {}", answer.text_of("order_status")),
-        (_, Some(code)) => {
-            answer.problem(answer.status, code);
-            code.to_owned()
+/// Whose request takes a step, and what it asks.
+fn request(case: &Case<'_>, step: Step) -> (i64, &'static str, String, Value) {
+    let of_order = |user, nth, what| {
+        (user, "POST", format!("/api/orders/{}/{what}", case.order(nth)), Value::Null)
+    };
+    let of_sale = |user, method, sale: Sale, what| {
+        (user, method, format!("/api/vouchers/{}{what}", case.vouchers[sale]), Value::Null)
+    };
+    let edit = |sale, body| {
+        let (user, method, path, _) = of_sale(ADMINISTRATOR, "PATCH", sale, "");
+        (user, method, path, body)
+    };
+    match step {
+        Step::Buy(buyer, sale) => of_sale(buyer, "POST", sale, "/orders"),
+        Step::Enter(buyer, sale) => of_sale(buyer, "POST", sale, "/entries"),
+        Step::Leave(buyer, sale) => of_sale(buyer, "DELETE", sale, "/entries"),
+        Step::Pause(sale, is_paused) => edit(sale, json!({ "paused": is_paused })),
+        Step::Restock(sale, more) => {
+            edit(sale, json!({ "initial_stock": case.initial(sale) + i64::from(more) }))
         }
-        _ => panic!("{answer:?}"),
+        Step::Open(nth) => of_order(case.buyer_of(nth), nth, "payments"),
+        Step::Cancel(nth, Who::Buyer) => of_order(case.buyer_of(nth), nth, "cancellation"),
+        Step::Cancel(nth, _) => of_order(ADMINISTRATOR, nth, "cancellation"),
+        Step::Redeem(nth) => of_order(ADMINISTRATOR, nth, "redemption"),
+        Step::Refund(nth) => of_order(ADMINISTRATOR, nth, "refund"),
+        Step::Settle(nth) => of_order(ADMINISTRATOR, nth, "settlement"),
+        step => unreachable!("{step:?} is no request"),
     }
 }
 
-fn money(case: &Case, nth: Nth, money: Money, status: &str) -> Value {
-    json!({ "status": status, "transaction_id": case.transaction(nth, money), "amount": money.1.in_money() })
-}
-
-fn entries(voucher: VoucherId) -> String {
-    format!("/api/vouchers/{voucher}/entries")
+/// What the answer says: what was done, or the code of the problem, or the state of the order that does not allow it.
+fn word(step: Step, answer: &Answer) -> String {
+    let done = match (answer.status, answer.body["code"].as_str()) {
+        (200..300, _) => match step {
+            Step::Buy(..) => "ordered",
+            Step::Open(_) => {
+                let payment: PaymentId = answer.text_of("payment_id").parse().unwrap();
+                return format!("opened {}", payment.number);
+            }
+            Step::Enter(..) => match (answer.status, answer.body["place"].as_i64()) {
+                (201, Some(place)) => return format!("entered as {place}"),
+                (201, None) => "entered",
+                _ => "entered_before",
+            },
+            Step::Leave(..) => "left",
+            Step::Pause(..) | Step::Restock(..) => "changed",
+            Step::Took(..) | Step::Failed(..) | Step::GaveBack(..) => "taken",
+            _ => "done",
+        },
+        (409, Some("order_state")) => {
+            return format!("refused {}", answer.text_of("order_status"));
+        }
+        (_, Some(code)) => {
+            answer.problem(answer.status, code);
+            code
+        }
+        _ => panic!("{answer:?}"),
+    };
+    done.to_owned()
 }
 
 impl Driver for OverHttp {
-    async fn take(&mut self, world: &World, case: &Case, step: Step) -> Option<String> {
-        let (at, admin) = ((world, case), Who::Administrator);
+    async fn take(&mut self, case: &Case<'_>, step: Step, expected: &str) -> Option<String> {
         match step {
-            Step::Buy(buyer, sale) => self.buy(at, buyer, sale).await,
+            Step::Buy(..) => self.buy(case, step, expected).await,
             // No such request can be written: a server does it by itself.
-            Step::BuyAgain(_) => Some(self.expected.clone()),
-            Step::Open(nth) => self.open(at, nth).await,
-            Step::Took(nth, number, it) => {
-                self.notify(at, nth, number, money(case, nth, it, "succeeded")).await
+            Step::BuyAgain(_) => Some(expected.to_owned()),
+            // Nor this one.
+            Step::Restock(sale, more) if case.initial(sale) + i64::from(more) < 0 => {
+                Some(expected.to_owned())
+            }
+            Step::Took(nth, number, money) => {
+                self.notify(case, step, (nth, number), ("succeeded", Some(money))).await
             }
             Step::Failed(nth, number) => {
-                self.notify(at, nth, number, json!({ "status": "failed" })).await
+                self.notify(case, step, (nth, number), ("failed", None)).await
             }
-            Step::GaveBack(nth, number, it, why) => {
-                let status = if why == Why::Refunded { "refunded" } else { "charged_back" };
-                self.notify(at, nth, number, money(case, nth, it, status)).await
+            Step::GaveBack(nth, number, money, by) => {
+                let status = if by == By::Gateway { "refunded" } else { "charged_back" };
+                self.notify(case, step, (nth, number), (status, Some(money))).await
             }
-            Step::Cancel(nth, who) => self.step(at, nth, who, "cancellation").await,
-            Step::Redeem(nth) => self.step(at, nth, admin, "redemption").await,
-            Step::Refund(nth) => self.step(at, nth, admin, "refund").await,
-            Step::Settle(nth) => self.step(at, nth, admin, "settlement").await,
-            Step::Gateway => self.gateway(at).await,
-            Step::Pause(sale, is_paused) => {
-                self.change(at, sale, json!({ "paused": is_paused })).await
-            }
-            Step::Restock(sale, more) => match case.initial(sale) + i64::from(more) {
-                // No such request can be written.
-                ..0 => Some(self.expected.clone()),
-                stock => self.change(at, sale, json!({ "initial_stock": stock })).await,
-            },
+            Step::Gateway => self.gateway(case).await,
             Step::CancelSale(sale) => {
                 // By the shell: servers learn of it within a second, and this one at once.
                 let voucher = case.vouchers[sale];
-                let cancelled = cancelled_sales::cancel(world.database.pool(), voucher).await;
-                assert!(known(cancelled)?);
+                assert!(known(cancelled_sales::cancel(case.pool(), voucher).await)?);
                 self.app.purchases.voucher_changed(voucher);
                 Some("done".to_owned())
             }
-            Step::Enter(buyer, sale) => self.enter(at, buyer, sale).await,
-            Step::Leave(buyer, sale) => {
-                let answer =
-                    self.ask(world, buyer, "DELETE", &entries(case.vouchers[sale])).await?;
-                Some(word(&answer, "left"))
+            Step::Expire | Step::Serve | Step::WindUp | Step::Restart | Step::Pass(_) => {
+                self.work(case, step).await.map(|()| String::new())
             }
-            step => self.work(at, step).await.map(|()| String::new()),
+            step => Some(word(step, &self.ask(case, step).await?)),
         }
-    }
-
-    fn expects(&mut self, word: &str) {
-        self.expected = word.to_owned();
     }
 
     fn sees(&self, step: Step, word: String) -> String {

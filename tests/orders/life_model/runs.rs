@@ -15,23 +15,23 @@ use testkit::shop::world::World;
 use tokio::runtime::Runtime;
 
 use super::case::Case;
-use super::model::{Amount, Money, Seconds, Shop, Step, Terms, Who, Why};
+use super::model::{Amount, By, Money, Seconds, Shop, Step, Terms, Voucher, Who};
 
 /// A way to take the steps.
 pub trait Driver {
-    /// What the step answers. `None`: nobody knows what became of it, because the machine is busy.
+    /// What the step answers, of which the model says `expected`. `None`: nobody knows what became of it, because the machine
+    /// is busy.
     fn take(
         &mut self,
-        world: &World,
-        case: &Case,
+        case: &Case<'_>,
         step: Step,
+        expected: &str,
     ) -> impl Future<Output = Option<String>>;
 
-    /// What the model says that the next step answers.
-    fn expects(&mut self, _word: &str) {}
-
     /// What this driver can see of the model's answer.
-    fn sees(&self, step: Step, word: String) -> String;
+    fn sees(&self, _: Step, word: String) -> String {
+        word
+    }
 }
 
 /// Two vouchers, and what happens to them.
@@ -72,7 +72,7 @@ pub fn step() -> impl Strategy<Value = Step> {
     let amount =
         prop_oneof![5 => Just(Amount::Asked), 1 => Just(Amount::Less), 1 => Just(Amount::Twice)];
     let money = (0..3_u8, amount).prop_map(|(name, amount)| Money(name, amount));
-    let why = || prop_oneof![Just(Why::Refunded), Just(Why::ChargedBack)];
+    let by = prop_oneof![Just(By::Gateway), Just(By::ChargeBack)];
     let who = prop_oneof![2 => Just(Who::Buyer), 1 => Just(Who::Administrator)];
     let more = prop_oneof![Just(-1), Just(1), Just(2)];
     let pass = [1, 2, MINUTE, 15 * MINUTE - 1, 15 * MINUTE, 20 * MINUTE, HOUR, 5 * HOUR];
@@ -82,7 +82,7 @@ pub fn step() -> impl Strategy<Value = Step> {
         10 => nth.clone().prop_map(Step::Open),
         12 => (nth.clone(), number(), money.clone()).prop_map(|(nth, number, money)| Step::Took(nth, number, money)),
         2 => (nth.clone(), number()).prop_map(|(nth, number)| Step::Failed(nth, number)),
-        6 => (nth.clone(), number(), money, why()).prop_map(|(nth, number, money, why)| Step::GaveBack(nth, number, money, why)),
+        6 => (nth.clone(), number(), money, by).prop_map(|(nth, number, money, by)| Step::GaveBack(nth, number, money, by)),
         6 => (nth.clone(), who).prop_map(|(nth, who)| Step::Cancel(nth, who)),
         4 => nth.clone().prop_map(Step::Redeem),
         5 => nth.clone().prop_map(Step::Refund),
@@ -115,7 +115,7 @@ const WORKERS: [Step; 5] = [Step::WindUp, Step::Expire, Step::Serve, Step::Gatew
 pub async fn live(driver: &mut impl Driver, world: &World, life: &Life) -> Result<bool, String> {
     let case = Case::new(world, life.terms).await;
     let mut shop = Shop::new(life.terms);
-    let mut before = case.read(world).await.sorted();
+    let mut before = case.read().await;
     let mut revisions = case.revisions();
     for (number, step) in life.steps.iter().chain(&WORKERS).enumerate() {
         let step = &step.of_one_of(shop.orders.len());
@@ -130,26 +130,21 @@ pub async fn live(driver: &mut impl Driver, world: &World, life: &Life) -> Resul
             continue;
         }
         let expected = driver.sees(*step, expected);
-        driver.expects(&expected);
-        let Some(said) = driver.take(world, &case, *step).await else { return Ok(false) };
-        let is = case.read(world).await.sorted();
+        let Some(said) = driver.take(&case, *step, &expected).await else { return Ok(false) };
+        let is = case.read().await;
         if is_serving {
-            shop.take(*step, &case.lots(world).await);
+            shop.take(*step, &case.lots().await);
         }
         if said != expected {
             return Err(differs("the answer", said, expected));
         }
         for sale in 0..2 {
             let (then, now) = (&before.vouchers[sale], &is.vouchers[sale]);
-            let is_more_than_a_sale = now.stock > then.stock
-                || (now.is_paused, now.is_cancelled, now.held_for, now.initial)
-                    != (then.is_paused, then.is_cancelled, then.held_for, then.initial);
+            let more = |it: &Voucher| (it.is_paused, it.is_cancelled, it.held_for, it.initial);
+            let is_more_than_a_sale = now.stock > then.stock || more(now) != more(then);
             if is_more_than_a_sale && case.revisions()[sale] <= revisions[sale] {
-                return Err(differs(
-                    "the revision",
-                    format!("{revisions:?}"),
-                    "a later one".to_owned(),
-                ));
+                let later = "a later one".to_owned();
+                return Err(differs("the revision", format!("{revisions:?}"), later));
             }
         }
         revisions = case.revisions();
@@ -162,7 +157,7 @@ pub async fn live(driver: &mut impl Driver, world: &World, life: &Life) -> Resul
             if !is_last && before.of(sale) == is.of(sale) {
                 continue;
             }
-            if let Some(wrong) = case.wrong_audit(world, &shop, sale, is_last).await {
+            if let Some(wrong) = case.wrong_audit(&shop, sale, is_last).await {
                 return Err(format!("step {number}, {step:?}: the audit says {wrong}"));
             }
         }
@@ -181,13 +176,13 @@ pub fn known<T>(answer: Result<T, StoreError>) -> Option<T> {
 }
 
 /// Ends the orders of sales that were cancelled.
-pub async fn wind_up(world: &World, case: &Case) -> Option<()> {
-    let work = WindingUp::new(world.database.clone());
+pub async fn wind_up(case: &Case<'_>) -> Option<()> {
+    let work = WindingUp::new(case.world.database.clone());
     for voucher in case.vouchers {
         let cancelled = sqlx::query_scalar(
             "select cancelled_at is not null from seckill_vouchers where voucher_id = $1",
         );
-        if cancelled.bind(voucher.get()).fetch_one(world.database.pool()).await.unwrap() {
+        if cancelled.bind(voucher.get()).fetch_one(case.pool()).await.unwrap() {
             while !known(work.step(voucher).await)?.is_complete {}
         }
     }

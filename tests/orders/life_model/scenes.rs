@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::meetings::Meeting;
-use super::model::{Amount::*, Money, Step, Step::*, Terms, Who, Why};
+use super::model::{Amount::*, By, Money, Step, Step::*, Terms, Who};
 use super::runs::Life;
 
 /// A voucher at a price, with a line.
@@ -16,13 +16,13 @@ const NONE: Terms = Terms { stock: 0, is_priced: false, has_line: false, ..with_
 
 pub const FIRST: Money = Money(1, Asked);
 pub const SECOND: Money = Money(2, Asked);
-pub const REFUNDED: Step = GaveBack(0, 1, FIRST, Why::Refunded);
-pub const CHARGED_BACK: Step = GaveBack(0, 1, FIRST, Why::ChargedBack);
+pub const REFUNDED: Step = GaveBack(0, 1, FIRST, By::Gateway);
+pub const CHARGED_BACK: Step = GaveBack(0, 1, FIRST, By::ChargeBack);
 
-const PAY: Step = Took(0, 1, FIRST);
+pub const PAY: Step = Took(0, 1, FIRST);
 const AGAIN: Step = Took(0, 1, SECOND);
-const CANCEL: Step = Cancel(0, Who::Buyer);
-const LATE: Step = Pass(900);
+pub const CANCEL: Step = Cancel(0, Who::Buyer);
+pub const LATE: Step = Pass(900);
 
 #[rustfmt::skip] // a table
 const SCENES: &[(i64, &[Step], &[Step])] = &[
@@ -37,7 +37,7 @@ const SCENES: &[(i64, &[Step], &[Step])] = &[
     (2, &[Buy(1, 0), Open(0), PAY, Redeem(0)], &[Redeem(0), Refund(0), REFUNDED, CHARGED_BACK]),
     (1, &[Buy(1, 0), Open(0), LATE], &[Enter(2, 0), CANCEL, Expire, PAY, Serve]),
     (1, &[Buy(1, 0), Open(0), Enter(2, 0), LATE, Expire], &[Enter(3, 0), Leave(2, 0), Serve, Buy(1, 0), PAY]),
-    (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1)], &[PAY, GaveBack(1, 1, FIRST, Why::Refunded)]),
+    (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1)], &[PAY, GaveBack(1, 1, FIRST, By::Gateway)]),
     (2, &[Buy(1, 0), Open(0), REFUNDED], &[PAY, CHARGED_BACK, CANCEL]),
 ];
 

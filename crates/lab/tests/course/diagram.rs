@@ -2,7 +2,7 @@
 //! points name. A solid arrow is something done, a dashed one something that is about to be done, a cross
 //! a lock that is taken; what the lab does to the world goes across all columns.
 
-use course::diagram::SequenceDiagram;
+use course::diagram::{DiagramEvent, SequenceDiagram};
 use course::drawing::in_lines;
 use ladder::{Capability, LockKind, Point, PointStore, Rung};
 use seckill::http::Language;
@@ -23,7 +23,7 @@ pub fn region(cell: &Cell, language: Language) -> Vec<String> {
     lines.extend(columns.actors.iter().map(|actor| format!("    actor {actor}")));
     lines.extend(columns.stores.iter().map(|store| {
         let name = name(*store, rung, language);
-        format!("    participant {} as {}", id(*store, rung), escaped(&name))
+        format!("    participant {} as {name}", id(*store, rung))
     }));
     lines.extend(cell.timeline.iter().map(|line| columns.event(line, rung, language)));
     let verdict = format!("{} {}", cell.of.invariant, cell.outcome_in(language));
@@ -65,7 +65,7 @@ impl<'a> Columns<'a> {
     fn event(&self, line: &TimelineLine, rung: &Rung, language: Language) -> String {
         let text = without_reason(&line.event).in_words(language);
         let Some(actor) = &line.actor else { return self.across(&text) };
-        let text = escaped(&wrapped(&text, WIDTH));
+        let text = written(&text, WIDTH);
         match line.event.point().and_then(|point| Some((point, point.store()?))) {
             Some((point, store)) => {
                 let arrow = match point {
@@ -80,7 +80,7 @@ impl<'a> Columns<'a> {
     }
 
     fn across(&self, text: &str) -> String {
-        format!("    Note over {}: {}", self.across, escaped(&wrapped(text, WIDTH_ACROSS)))
+        format!("    Note over {}: {}", self.across, written(text, WIDTH_ACROSS))
     }
 }
 
@@ -106,15 +106,15 @@ fn id(store: PointStore, rung: &Rung) -> &'static str {
 }
 
 fn name(store: PointStore, rung: &Rung, language: Language) -> String {
-    let chinese = language == Language::Chinese;
-    let word = |english: &str, zh: &str| if chinese { zh.to_owned() } else { english.to_owned() };
+    let word = |english, chinese| language.choose(english, chinese).to_owned();
     match store {
         PointStore::Database => "PostgreSQL".to_owned(),
         PointStore::Lock => match rung.lock {
             LockKind::Mutex => word("mutex", "进程内的锁"),
             LockKind::Redis(1) => word("lock in Redis", "Redis 里的锁"),
-            LockKind::Redis(count) if chinese => format!("{count} 台 Redis 上的锁"),
-            LockKind::Redis(count) => format!("lock on {count} Redis"),
+            LockKind::Redis(count) => {
+                word("lock on # Redis", "# 台 Redis 上的锁").replace('#', &count.to_string())
+            }
             LockKind::Database => word("lock in PostgreSQL", "PostgreSQL 里的锁"),
             LockKind::ZooKeeper => word("queue in ZooKeeper", "ZooKeeper 里的队列"),
             _ => word("lock", "锁"),
@@ -129,65 +129,38 @@ fn name(store: PointStore, rung: &Rung, language: Language) -> String {
     }
 }
 
-/// In several lines, where it is long: broken at a space, or behind a mark of Chinese.
-fn wrapped(text: &str, width: usize) -> String {
+/// In several lines where it is long, broken at a space or behind a mark of Chinese; and as Mermaid reads it: `;` ends a
+/// statement, `#` begins the code of a character.
+fn written(text: &str, width: usize) -> String {
     let pieces = text.split_inclusive([' ', '，', '：', '；', '、']).collect();
-    in_lines(pieces, width).join("<br/>")
-}
-
-/// As Mermaid reads it: `;` ends a statement, `#` begins the code of a character.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for part in text.split_inclusive("<br/>") {
-        let (plain, line_break) = match part.strip_suffix("<br/>") {
-            Some(plain) => (plain, "<br/>"),
-            None => (part, ""),
-        };
-        for c in plain.chars() {
-            match c {
-                ';' => escaped += "#59;",
-                '#' => escaped += "#35;",
-                '"' => escaped += "#quot;",
-                '<' => escaped += "#lt;",
-                '>' => escaped += "#gt;",
-                c => escaped.push(c),
-            }
-        }
-        escaped += line_break;
-    }
-    escaped
-}
-
-/// What the pages of the course, which draw it, could not read of a region.
-pub fn syntax_error(region: &[String]) -> Option<String> {
-    let [fence, body @ .., end] = region else { return Some("too short".to_owned()) };
-    assert_eq!([fence, end], ["```mermaid", "```"]);
-    body.join("\n").parse::<SequenceDiagram>().err().map(|error| error.to_string())
-}
-
-#[test]
-fn what_mermaid_would_misread_is_escaped() {
-    let text = escaped("a; b <br/>#1 \"c\" <d>");
-    assert_eq!(text, "a#59; b <br/>#35;1 #quot;c#quot; #lt;d#gt;");
-    let region = |text: &str| {
-        let lines = [
-            "```mermaid",
-            "sequenceDiagram",
-            "    actor A",
-            &format!("    Note over A: {text}"),
-            "```",
-        ];
-        lines.map(str::to_owned)
+    let escaped = |letter| match letter {
+        ';' => "#59;".to_owned(),
+        '#' => "#35;".to_owned(),
+        '"' => "#quot;".to_owned(),
+        '<' => "#lt;".to_owned(),
+        '>' => "#gt;".to_owned(),
+        letter => letter.to_string(),
     };
-    assert_eq!(syntax_error(&region(&text)), None);
-    assert!(syntax_error(&region("a; b")).is_some());
+    let lines = in_lines(pieces, width).into_iter();
+    let lines: Vec<String> = lines.map(|line| line.chars().map(escaped).collect()).collect();
+    lines.join("<br/>")
 }
 
 #[test]
-fn a_long_text_goes_on_in_the_next_line() {
-    assert_eq!(wrapped("one two three", 8), "one two<br/>three");
-    assert_eq!(wrapped("最后确认一次：订单 1", 16), "最后确认一次：<br/>订单 1");
-    assert_eq!(wrapped("unbreakable", 3), "unbreakable");
+fn a_text_is_broken_where_it_is_long_and_escaped_where_mermaid_would_misread_it() {
+    for (text, width, expected) in [
+        ("one two three", 8, "one two<br/>three"),
+        ("最后确认一次：订单 1", 16, "最后确认一次：<br/>订单 1"),
+        ("unbreakable", 3, "unbreakable"),
+        ("a; b #1 \"c\" <d>", 40, "a#59; b #35;1 #quot;c#quot; #lt;d#gt;"),
+    ] {
+        let written = written(text, width);
+        assert_eq!(written, expected);
+        // The pages of the course, which draw it, read what was written.
+        let diagram = format!("sequenceDiagram\n    actor A\n    Note over A: {written}");
+        let note = DiagramEvent::Note { first: 0, last: 0, text: text.to_owned() };
+        assert_eq!(diagram.parse::<SequenceDiagram>().unwrap().events, [note]);
+    }
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! `<!-- end -->`, and the timelines. The tests compare; `make course` writes.
 
 pub mod diagram;
-pub mod english;
 pub mod page;
 pub mod regions;
 mod shown;

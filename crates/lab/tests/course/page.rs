@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use course::chapter::CHAPTERS;
 use ladder::{RUNGS, Rung, Scenario, find};
 use seckill::http::Language;
 use seckill_lab::Cell;
 
 use super::{diagram, regions, steady, timeline};
 
+pub const LANGUAGES: [Language; 2] = [Language::English, Language::Chinese];
 const BEGINS: &str = "<!-- generated: ";
 const ENDS: &str = "<!-- end -->";
 
@@ -35,10 +37,7 @@ pub struct Page {
 
 /// How the names of the pages in a language end.
 pub const fn suffix(language: Language) -> &'static str {
-    match language {
-        Language::English => ".md",
-        Language::Chinese => ".zh-CN.md",
-    }
+    language.choose(".md", ".zh-CN.md")
 }
 
 impl Page {
@@ -48,11 +47,8 @@ impl Page {
 
     /// Every page with something of the course, in both languages.
     pub fn all() -> Vec<Self> {
-        let stems = course().into_iter().chain(["README".to_owned()]);
-        let both = |stem: String| {
-            [Language::English, Language::Chinese]
-                .map(|language| Self { stem: stem.clone(), language })
-        };
+        let stems = course().chain(["README".to_owned()]);
+        let both = |stem: String| LANGUAGES.map(|language| Self { stem: stem.clone(), language });
         // This one has no Chinese twin.
         let lab = Self { stem: "crates/lab/README".to_owned(), language: Language::English };
         stems.flat_map(both).chain([lab]).collect()
@@ -70,18 +66,12 @@ impl Page {
     }
 }
 
-/// The pages of the course, without `.md`: the index, and everything in its directory.
-pub fn course() -> Vec<String> {
-    let entries = fs::read_dir(repository().join("docs/ladder")).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let english = names.filter_map(|name| Some(name.strip_suffix(".md")?.to_owned()));
-    let mut pages: Vec<String> = english
-        .filter(|name| !name.ends_with(".zh-CN"))
-        .map(|name| format!("docs/ladder/{name}"))
-        .collect();
-    pages.push("docs/ladder".to_owned());
-    pages.sort();
-    pages
+/// The pages of the course, without `.md`.
+pub fn course() -> impl Iterator<Item = String> {
+    CHAPTERS.iter().map(|chapter| match chapter.name {
+        Some(name) => format!("docs/ladder/{name}"),
+        None => "docs/ladder".to_owned(),
+    })
 }
 
 /// Something between a beginning and an end: a fenced block or a region.
@@ -92,6 +82,8 @@ pub struct Block {
     pub lines: Vec<String>,
     /// Where it begins, for whoever has to mend it.
     pub place: String,
+    /// The lines before and behind it.
+    fences: [String; 2],
 }
 
 impl Block {
@@ -119,51 +111,41 @@ impl Block {
     }
 }
 
-/// A page as it stands: lines, and what is fenced in.
-enum Piece {
-    Line(String),
-    Block { first: String, block: Block, last: String },
-}
-
-fn pieces(file: &str, text: &str) -> Vec<Piece> {
-    let mut found: Vec<Piece> = Vec::new();
-    let mut open: Option<(String, Block)> = None;
-    for (number, line) in (1..).zip(text.lines()) {
-        let is_end = open.as_ref().is_some_and(|(first, _)| match first.starts_with(BEGINS) {
-            true => line == ENDS,
-            false => line == "```",
+/// A page as it stands: what is fenced in, and the lines between.
+fn pieces<'a>(file: &str, text: &'a str) -> Vec<Result<Block, &'a str>> {
+    let (mut lines, mut found) = ((1..).zip(text.lines()), Vec::new());
+    while let Some((number, first)) = lines.next() {
+        let place = format!("{file}:{number}");
+        let region = first.strip_prefix(BEGINS).and_then(|rest| rest.strip_suffix(" -->"));
+        let (info, end) = match (first.strip_prefix("```"), region) {
+            (Some(info), _) => (info.to_owned(), "```"),
+            (None, Some(region)) => (format!("generated {region}"), ENDS),
+            (None, None) => {
+                assert!(first != ENDS, "{place}: nothing was begun that ends here");
+                found.push(Err(first));
+                continue;
+            }
+        };
+        let mut last = None;
+        let inside = lines.by_ref().map(|(_, line)| line).take_while(|line| {
+            last = Some(*line);
+            *line != end
         });
-        if let Some((first, block)) = open.take_if(|_| is_end) {
-            found.push(Piece::Block { first, block, last: line.to_owned() });
-        } else if let Some((_, block)) = &mut open {
-            block.lines.push(line.to_owned());
-        } else if let Some(info) = line.strip_prefix("```").map(str::to_owned).or_else(|| {
-            Some(format!("generated {}", line.strip_prefix(BEGINS)?.strip_suffix(" -->")?))
-        }) {
-            let info = info.split_whitespace().map(str::to_owned).collect();
-            let place = format!("{file}:{number}");
-            open = Some((line.to_owned(), Block { info, lines: Vec::new(), place }));
-        } else {
-            assert!(line != ENDS, "{file}:{number}: nothing was begun that ends here");
-            found.push(Piece::Line(line.to_owned()));
-        }
+        let inside = inside.map(str::to_owned).collect();
+        assert_eq!(last, Some(end), "{place}: it does not end");
+        found.push(Ok(Block {
+            info: info.split_whitespace().map(str::to_owned).collect(),
+            lines: inside,
+            place,
+            fences: [first, end].map(str::to_owned),
+        }));
     }
-    assert!(
-        open.is_none(),
-        "{file}: something does not end: {:?}",
-        open.map(|(_, block)| block.place)
-    );
     found
 }
 
 /// What is fenced in, on a page; what stands in regions is one block.
 pub fn blocks(file: &str) -> Vec<Block> {
-    let pieces = pieces(file, &read(file)).into_iter();
-    let blocks = pieces.filter_map(|piece| match piece {
-        Piece::Block { block, .. } => Some(block),
-        Piece::Line(_) => None,
-    });
-    blocks.collect()
+    pieces(file, &read(file)).into_iter().flatten().collect()
 }
 
 /// A page with all that is generated made anew.
@@ -178,27 +160,29 @@ pub struct Renewed {
 pub fn renewed(page: &Page, text: &str, cells: &Cells) -> Renewed {
     let mut renewed = Renewed { text: String::new(), changes: Vec::new() };
     for piece in pieces(&page.file(), text) {
-        let (first, block, last) = match piece {
-            Piece::Line(line) => {
+        let block = match piece {
+            Ok(block) => block,
+            Err(line) => {
                 renewed.text += &format!("{line}\n");
                 continue;
             }
-            Piece::Block { first, block, last } => (first, block, last),
         };
-        let cell = block.played().and_then(|(rung, scenario)| cells.get(&(rung.id, scenario)));
-        let new = match (block.info()[..].first().copied(), cell) {
-            (Some("text"), Some(cell)) => Some(timeline::printed(cell, page.language)),
-            (Some("generated"), Some(cell)) => Some(diagram::region(cell, page.language)),
-            (Some("generated"), None) if block.played().is_none() => {
-                Some(regions::region(page, &block))
+        let is_generated = block.info().first() == Some(&"generated");
+        let new = match block.played() {
+            Some((rung, scenario)) => {
+                cells.get(&(rung.id, scenario)).map(|cell| match is_generated {
+                    true => diagram::region(cell, page.language),
+                    false => timeline::printed(cell, page.language),
+                })
             }
-            _ => None,
+            None => is_generated.then(|| regions::region(page, &block)),
         };
         let new = new.filter(|new| !steady::are_same(new, &block.lines));
         if let Some(new) = &new {
             renewed.changes.push(format!("{}:\n{}", block.place, new.join("\n")));
         }
-        for line in [first].iter().chain(new.as_ref().unwrap_or(&block.lines)).chain([&last]) {
+        let [first, last] = &block.fences;
+        for line in [first].into_iter().chain(new.as_ref().unwrap_or(&block.lines)).chain([last]) {
             renewed.text += &format!("{line}\n");
         }
     }

@@ -4,7 +4,7 @@ use ladder::{RUNGS, Rung, find};
 use seckill::http::Language;
 
 use super::page::{Block, Page, suffix};
-use super::tables::{self, entry, link, word};
+use super::tables::{self, entry, is_label, link, word};
 
 pub fn region(page: &Page, block: &Block) -> Vec<String> {
     let rung = || page.rung().unwrap_or_else(|| panic!("{}: no rung's page", block.place));
@@ -61,10 +61,8 @@ fn linked(page: &Page, of: &Rung, text: &str) -> String {
     let mut linked = String::new();
     for piece in text.split_inclusive(|one: char| !one.is_ascii_alphanumeric()) {
         let label = piece.trim_end_matches(|one: char| !one.is_ascii_alphanumeric());
-        let number = label.strip_prefix('r').and_then(|rest| rest.get(..2));
-        let is_label = number.is_some_and(|number| number.bytes().all(|one| one.is_ascii_digit()));
         match find(label) {
-            Ok(rung) if is_label && rung.id != of.id => {
+            Ok(rung) if is_label(label) && rung.id != of.id => {
                 linked += &format!("[{label}]({}{})", rung.id, suffix(page.language));
                 linked += &piece[label.len()..];
             }

@@ -11,11 +11,13 @@ use ladder::RUNGS;
 use pulldown_cmark::Parser;
 use seckill::http::Language;
 
+use super::page::LANGUAGES;
+
 /// The diagrams of the course, with the page of each.
 fn diagrams() -> Vec<(String, SequenceDiagram)> {
     let mut found = Vec::new();
     for chapter in CHAPTERS.iter() {
-        for language in [Language::English, Language::Chinese] {
+        for language in LANGUAGES {
             let page = chapter.address(language);
             let blocks = chapter.markdown(language).split("```mermaid\n").skip(1);
             found.extend(blocks.map(|block| {

@@ -8,10 +8,7 @@ use super::page::{Page, suffix};
 
 /// In either language.
 pub fn word<T>(page: &Page, english: T, chinese: T) -> T {
-    match page.language {
-        Language::English => english,
-        Language::Chinese => chinese,
-    }
+    if page.language == Language::English { english } else { chinese }
 }
 
 /// A link to the page of a rung.
@@ -57,21 +54,22 @@ pub fn rungs(page: &Page) -> Vec<String> {
     lines
 }
 
-fn words(names: impl Iterator<Item = &'static str>) -> String {
-    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+fn listed(names: impl Iterator<Item = String>) -> String {
+    let names: Vec<String> = names.collect();
     if names.is_empty() { "–".to_owned() } else { names.join(", ") }
+}
+
+/// Whether a word is the label of a rung: "r08b".
+pub fn is_label(word: &str) -> bool {
+    let number = word.strip_prefix('r').and_then(|rest| rest.get(..2));
+    number.is_some_and(|number| number.bytes().all(|one| one.is_ascii_digit()))
 }
 
 /// The rungs that a rung's file names as the next: "r02, r03".
 fn next(rung: &Rung) -> String {
     let line = rung.line("Next");
-    let is_rung = |word: &&str| {
-        let number = word.strip_prefix('r').unwrap_or_default();
-        number.len() >= 2 && number.as_bytes()[..2].iter().all(u8::is_ascii_digit)
-    };
-    let rungs: Vec<&str> =
-        line.split(|c: char| !c.is_ascii_alphanumeric()).filter(is_rung).collect();
-    if rungs.is_empty() { "–".to_owned() } else { rungs.join(", ") }
+    let words = line.split(|one: char| !one.is_ascii_alphanumeric());
+    listed(words.filter(|word| is_label(word)).map(str::to_owned))
 }
 
 /// What each rung claims.
@@ -79,8 +77,8 @@ pub fn claims(page: &Page) -> Vec<String> {
     let heads =
         word(page, ["rung", "keeps", "breaks in", "next"], ["级", "守住", "在哪里打破", "接下来"]);
     let rows = RUNGS.iter().map(|rung| {
-        let keeps = words(rung.claims.iter().map(|claim| claim.as_str()));
-        let breaks = words(rung.breaks.iter().map(|scenario| scenario.as_str()));
+        let keeps = listed(rung.claims.iter().map(|claim| format!("`{claim}`")));
+        let breaks = listed(rung.breaks.iter().map(|scenario| format!("`{scenario}`")));
         row(&[&link(page, rung), &keeps, &breaks, &next(rung)])
     });
     table(&heads, rows)

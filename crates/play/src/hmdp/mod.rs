@@ -77,6 +77,7 @@ mod tests {
             let refused = api.send(ask()).await;
             assert_eq!(refused.is(503).header("retry-after"), Some("1"), "{path}");
             assert_eq!(refused.body["success"], false, "{path}");
+            assert_eq!(refused.body["errorMsg"], "服务暂不可用，请稍后再试", "{path}");
             drop(held);
             api.send(ask()).await.is(status);
         }

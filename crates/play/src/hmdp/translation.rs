@@ -102,6 +102,9 @@ mod tests {
             };
             assert_eq!(told(code, false), expected, "{code:?}");
         }
+        // In the application's own words.
+        let twice = told(Code::OrderInProgress, false).1;
+        assert_eq!(twice.as_deref(), Some("不允许重复下单：why"));
         assert_eq!(told(Code::Unauthenticated, true), (200, Some(WRONG_CODE.to_owned())));
     }
 

@@ -56,7 +56,7 @@ const FOREIGN: &[&str] = &[
 const SETTINGS: &[&str] = &[
     "listen_addresses=",
     "port=5432",
-    "max_connections=200",
+    "max_connections=400",
     // What PostgreSQL takes by itself (128 MB) holds three hundred thousand orders with their
     // indexes; beyond that each would cost half as much again.
     "shared_buffers=512MB",

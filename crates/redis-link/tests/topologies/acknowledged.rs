@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use faults::{Fault, Proxy};
+use faults::Fault;
 use futures_util::FutureExt;
 use redis_link::{LinkError, Redis};
 
@@ -18,15 +18,6 @@ async fn increment(redis: &Redis, timeout: Duration) -> Result<(i64, usize), Lin
     redis.call_acknowledged(&increment_call("number"), 1, timeout, || ()).await
 }
 
-/// A master, and its replica behind a proxy that can cut them apart.
-async fn pair() -> (Node, Node, Proxy) {
-    let (master, replica) = (Node::start(&[]).await, Node::start(&[]).await);
-    let proxy = Proxy::start(&master.socket_url()).await.unwrap();
-    let port = proxy.port();
-    replica.replica_at(port).await;
-    (master, replica, proxy)
-}
-
 /// How many clients wait for the replicas.
 async fn waiting(master: &Node) -> String {
     master.field(&["INFO", "clients"], "blocked_clients").await
@@ -35,7 +26,7 @@ async fn waiting(master: &Node) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_live_replica_counts_and_one_that_is_cut_off_does_not() {
     for fault in [Fault::Down, Fault::Deaf] {
-        let (master, replica, proxy) = pair().await;
+        let (master, replica, proxy) = Node::pair_over_proxy().await;
         let redis = Redis::new(&master.url()).unwrap();
         assert_eq!(increment(&redis, PATIENCE).await.unwrap(), (1, 1));
         assert_eq!(replica.command::<i64>(&["GET", "number"]).await, 1);
@@ -65,7 +56,7 @@ async fn nobody_else_waits_for_the_replicas_and_no_time_is_not_for_ever() {
 /// Dropped at any point, it leaves no connection behind on which an answer is outstanding.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_is_dropped_half_way_leaves_nothing_wrong() {
-    let (master, _replica, proxy) = pair().await;
+    let (master, _replica, proxy) = Node::pair_over_proxy().await;
     let redis = Redis::new(&master.url()).unwrap();
     for _ in 0..4 {
         assert_eq!(increment(&redis, PATIENCE).await.unwrap().1, 1);
@@ -90,7 +81,7 @@ async fn one_that_is_dropped_half_way_leaves_nothing_wrong() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_sent_and_not_answered_is_unknown_and_what_was_not_sent_is_not() {
-    let (mut master, _replica, _proxy) = pair().await;
+    let (mut master, _replica, _proxy) = Node::pair_over_proxy().await;
     let redis = Redis::new(&master.url()).unwrap();
     let sent = AtomicUsize::new(0);
     let attempt = async || {

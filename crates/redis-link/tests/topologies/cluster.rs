@@ -54,18 +54,6 @@ async fn a_dead_or_silent_node_costs_only_its_own_slots() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_takes_over_is_found() {
-    let mut cluster = Cluster::start(3).await;
-    let redis = Redis::new(&cluster.url()).unwrap();
-    let index = cluster.index_of(NAMES[0]).await;
-    let replica = cluster.add_replica(index).await;
-    set(&redis, NAMES[0], "before").await;
-    cluster.nodes[index].kill();
-    set(&redis, NAMES[0], "after").await;
-    assert_eq!(replica.command::<String>(&["GET", NAMES[0]]).await, "after");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn keys_in_different_slots_are_a_defect_and_some_seeds_may_be_dead() {
     let mut cluster = Cluster::start(3).await;
     let mut gone = Node::start(&[]).await;

@@ -3,22 +3,24 @@
 use redis_link::{LinkError, Redis};
 
 use super::{heard, listening, set};
+use crate::dedicated::pool;
+use crate::increment_alone;
 use testkit::redis_nodes::{Node, Sentinels};
-use testkit::wait::must;
+use testkit::wait::{eventually, must};
 
-async fn master_and_replica() -> (Node, Node, Sentinels) {
-    let (master, replica) = (Node::start(&[]).await, Node::start(&[]).await);
-    replica.replica_of(&master).await;
+async fn watched_pair() -> (Node, Node, Sentinels) {
+    let (master, replica) = Node::pair().await;
     let sentinels = Sentinels::start(&master, 3, 2).await;
     (master, replica, sentinels)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_handle_finds_the_new_master_after_the_old_one_was_killed() {
-    let (mut master, replica, sentinels) = master_and_replica().await;
+    let (mut master, replica, sentinels) = watched_pair().await;
     let redis = Redis::new(&sentinels.url()).unwrap();
     set(&redis, "name", "before").await;
     assert_eq!(master.command::<String>(&["GET", "name"]).await, "before");
+    increment_alone(&redis).await.unwrap();
     let mut subscriber = listening(&redis, "channel").await;
 
     master.kill();
@@ -29,6 +31,10 @@ async fn the_same_handle_finds_the_new_master_after_the_old_one_was_killed() {
 
     set(&redis, "name", "after").await;
     assert_eq!(replica.command::<String>(&["GET", "name"]).await, "after");
+    let is_incremented = async || increment_alone(&redis).await.is_ok();
+    eventually("the new master is asked", is_incremented).await;
+    assert_eq!(pool(&redis), Some((1, 1)), "another master has another pool");
+    assert!(replica.command::<i64>(&["GET", "n"]).await >= 1);
     let mut subscriber = listening(&redis, "channel").await;
     replica.command::<()>(&["PUBLISH", "channel", "hello"]).await;
     assert_eq!(heard(&mut subscriber).await.as_deref(), Some("hello"));
@@ -37,7 +43,7 @@ async fn the_same_handle_finds_the_new_master_after_the_old_one_was_killed() {
 /// Its connections stay open, as after a failover whose news came late.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_was_demoted_costs_one_refused_command() {
-    let (master, replica, sentinels) = master_and_replica().await;
+    let (master, replica, sentinels) = watched_pair().await;
     let redis = Redis::new(&sentinels.url()).unwrap();
     set(&redis, "name", "before").await;
     // By hand, so that the sentinels close no connection.
@@ -58,8 +64,11 @@ async fn a_master_that_was_demoted_costs_one_refused_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn some_sentinels_may_be_dead_or_silent() {
-    let (master, _replica, mut sentinels) = master_and_replica().await;
+async fn some_sentinels_may_be_dead_or_silent_and_a_name_that_none_knows_is_told() {
+    let (master, _replica, mut sentinels) = watched_pair().await;
+    let elsewhere = sentinels.url().replace("/mymaster", "/another");
+    let error = Redis::new(&elsewhere).unwrap().ping().await.unwrap_err();
+    assert!(error.to_string().contains("know no master \"another\""), "{error}");
     sentinels.nodes[0].kill();
     sentinels.nodes[1].pause();
     let redis = Redis::new(&sentinels.url()).unwrap();
@@ -74,16 +83,8 @@ async fn some_sentinels_may_be_dead_or_silent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_no_sentinel_knows_is_told() {
-    let (_master, _replica, sentinels) = master_and_replica().await;
-    let elsewhere = sentinels.url().replace("/mymaster", "/another");
-    let error = Redis::new(&elsewhere).unwrap().ping().await.unwrap_err();
-    assert!(error.to_string().contains("know no master \"another\""), "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn master_and_sentinels_may_ask_for_a_password_and_a_number_chooses_the_database() {
-    let (master, _replica, sentinels) = master_and_replica().await;
+    let (master, _replica, sentinels) = watched_pair().await;
     master.command::<()>(&["ACL", "SETUSER", "u", "on", ">p@ss", "~*", "&*", "+@all"]).await;
     for sentinel in &sentinels.nodes {
         sentinel.command::<()>(&["ACL", "SETUSER", "u", "on", ">p@ss", "~*", "&*", "+@all"]).await;

@@ -23,8 +23,7 @@ async fn a_user_who_may_not_run_scripts_is_told_so() {
 
 #[tokio::test]
 async fn a_replica_refuses_writes_and_may_be_a_master_next_time() {
-    let (master, replica) = (Node::start(&[]).await, Node::start(&[]).await);
-    replica.replica_of(&master).await;
+    let (_master, replica) = Node::pair().await;
     let redis = Redis::new(&replica.url()).unwrap();
     redis.ping().await.unwrap();
     let before = redis.generation();

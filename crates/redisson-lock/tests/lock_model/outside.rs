@@ -7,8 +7,8 @@ use redisson_lock::LockError;
 use tokio::time::advance;
 
 use super::model::Verdict;
-use super::run::{Held, Run, Waiter, client_on};
-use super::steps::{Loss, SLICE, Step};
+use super::run::{Run, Waiter, client_on};
+use super::steps::{SLICE, Step};
 
 impl Run<'_> {
     pub(super) async fn happen(&mut self, step: Step) -> Verdict {
@@ -22,18 +22,16 @@ impl Run<'_> {
                     return Err(format!("in Redis the lock {name} is there: {existed}"));
                 }
             }
-            Step::ForceRelease { client, name } => {
-                let name = usize::from(name) % self.names.len();
-                let lock = self.clients[usize::from(client)].lock(&self.names[name]);
+            Step::ForceRelease(entry) => {
+                let (name, lock) = self.asked(entry);
                 let freed = self.driven(lock.force_release()).await?;
                 let was_held = self.model.freed(name, false);
                 if !freed.as_ref().is_ok_and(|freed| *freed == was_held) {
                     return Err(format!("freed: {freed:?}, was held: {was_held}"));
                 }
             }
-            Step::Ask { client, name } => {
-                let name = usize::from(name) % self.names.len();
-                let lock = self.clients[usize::from(client)].lock(&self.names[name]);
+            Step::Ask(entry) => {
+                let (name, lock) = self.asked(entry);
                 let state = self.driven(lock.state()).await?.map_err(|error| error.to_string())?;
                 let told = state.as_ref().map(|state| (state.owner.as_str(), state.holds as i64));
                 let known = self.model.holder(name);
@@ -74,20 +72,17 @@ impl Run<'_> {
             self.ground.break_by(client, Fault::None);
             return Ok(());
         }
-        let (mine, others) =
-            self.waiters.drain(..).partition(|waiter| waiter.entering.client == client);
-        self.waiters = others;
-        let mine: Vec<Waiter> = mine;
+        let is_mine = |waiter: &mut Waiter| waiter.entering.client == client;
+        let mine: Vec<Waiter> = self.waiters.extract_if(.., is_mine).collect();
         for waiter in mine {
             waiter.task.abort();
             if waiter.task.await.is_ok() {
                 return Err("somebody entered where nobody could".to_owned());
             }
         }
-        let (mine, others) = self.guards.drain(..).partition(|held| held.client == client);
-        self.guards = others;
-        let mine: Vec<Held> = mine;
-        mine.into_iter().for_each(|held| self.model.abandoned(held.grant));
+        for held in self.guards.extract_if(.., |held| held.client == client) {
+            self.model.abandoned(held.grant);
+        }
         // Whatever the old client still tries, it tries in vain.
         self.ground.ways[client] = self.ground.new_way().await;
         self.clients[client] = client_on(self.ground, client);
@@ -117,13 +112,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub(super) fn lose(&mut self, client: usize, loss: Option<Loss>) {
-        let fault = match loss {
-            None => return,
-            Some(Loss::Request) => Fault::LoseRequest,
-            Some(Loss::Answer) => Fault::LoseAnswer,
-        };
-        if self.ground.break_by(client, fault) {
+    pub(super) fn lose(&mut self, client: usize, loss: Option<Fault>) {
+        if loss.is_some_and(|fault| self.ground.break_by(client, fault)) {
             self.model.connections_are_lost = true;
             (self.restless, self.shaky, self.was_shaky) = (true, true, true);
         }

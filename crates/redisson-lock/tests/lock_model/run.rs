@@ -3,12 +3,13 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use faults::Fault;
 use redisson_lock::{Guard, Lock, LockClient, LockError, LockOptions, Owner};
 use tokio::task::{JoinHandle, yield_now};
 
 use super::ground::Ground;
 use super::model::{Entered, GrantId, Model, OwnerId, Verdict};
-use super::steps::{Entry, LEASES, Loss, Pace, SLICE, Sequence, Step, Way};
+use super::steps::{Entry, LEASES, Pace, SLICE, Sequence, Step, Way};
 
 /// How far the clock is moved at a time where somebody waits for it.
 pub(super) const TICK: Duration = Duration::from_millis(100);
@@ -109,11 +110,11 @@ impl<'a> Run<'a> {
     async fn step(&mut self, step: Step) -> Verdict {
         self.collect().await?;
         match step {
-            Step::Enter(entry, way) => self.enter(entry, way, None).await,
-            Step::EnterLosing(entry, way, loss) => self.enter(entry, way, Some(loss)).await,
-            Step::ReEnter { guard, client, lease, fenced } => {
-                self.re_enter(guard, client.into(), lease, fenced).await
+            Step::Enter(entry, way, loss) => {
+                let (lock, entering) = self.entering(entry);
+                self.send(lock, entering, way, loss).await
             }
+            Step::ReEnter(guard, entry) => self.re_enter(guard, entry).await,
             Step::CancelEnter(entry, way, polls, pace) => {
                 let (lock, entering) = self.entering(entry);
                 self.restless = true;
@@ -127,8 +128,7 @@ impl<'a> Run<'a> {
                 }
             }
             Step::CancelWait(waiter) => self.cancel_wait(waiter).await,
-            Step::Release(guard) => self.release(guard, None).await,
-            Step::ReleaseLosing(guard, loss) => self.release(guard, Some(loss)).await,
+            Step::Release(guard, loss) => self.release(guard, loss).await,
             Step::CancelRelease(guard, polls, pace) => {
                 let Some(held) = self.take(guard, false) else { return Ok(()) };
                 self.restless = true;
@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
                 }
                 Ok(())
             }
-            Step::Expire(_) | Step::ForceRelease { .. } | Step::TimePasses | Step::Ask { .. } => {
+            Step::Expire(_) | Step::ForceRelease(_) | Step::TimePasses | Step::Ask(_) => {
                 // Before or after what is under way makes a difference.
                 self.settle().await?;
                 self.happen(step).await
@@ -159,10 +159,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn entering(&mut self, entry: Entry) -> (Lock, Entering) {
-        let client = usize::from(entry.client);
+    pub(super) fn asked(&self, entry: Entry) -> (usize, Lock) {
         let name = usize::from(entry.name) % self.names.len();
-        let mut lock = self.clients[client].lock(&self.names[name]);
+        (name, self.clients[usize::from(entry.client)].lock(&self.names[name]))
+    }
+
+    fn entering(&mut self, entry: Entry) -> (Lock, Entering) {
+        let (client, (name, mut lock)) = (entry.client.into(), self.asked(entry));
         let owner = match entry.shared_owner {
             Some(owner) => {
                 let (id, owner) = &self.owners[usize::from(owner)];
@@ -176,15 +179,11 @@ impl<'a> Run<'a> {
         (if entry.fenced { lock.fenced() } else { lock }, entering)
     }
 
-    async fn enter(&mut self, entry: Entry, way: Way, loss: Option<Loss>) -> Verdict {
-        let (lock, entering) = self.entering(entry);
-        self.send(lock, entering, way, loss).await
-    }
-
-    async fn re_enter(&mut self, guard: u8, client: usize, lease: u8, fenced: bool) -> Verdict {
+    async fn re_enter(&mut self, guard: u8, entry: Entry) -> Verdict {
         let Some(at) = self.at(guard) else { return Ok(()) };
         let held = &self.guards[at];
         let (name, owner) = self.model.place(held.grant);
+        let (client, lease, fenced) = (usize::from(entry.client), entry.lease, entry.fenced);
         let lock = self.clients[client].lock(&self.names[name]).owned_by(held.guard.owner());
         let lock = lock.lease(LEASES[usize::from(lease)]);
         let entering = Entering { client, name, owner, lease, fenced };
@@ -196,7 +195,7 @@ impl<'a> Run<'a> {
         lock: Lock,
         entering: Entering,
         way: Way,
-        loss: Option<Loss>,
+        loss: Option<Fault>,
     ) -> Verdict {
         let client = entering.client;
         self.lose(client, loss);
@@ -274,7 +273,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn release(&mut self, guard: u8, loss: Option<Loss>) -> Verdict {
+    async fn release(&mut self, guard: u8, loss: Option<Fault>) -> Verdict {
         let Some(held) = self.take(guard, loss.is_none()) else { return Ok(()) };
         self.lose(held.client, loss);
         let answer = self.driven(held.guard.release()).await?;

@@ -1,5 +1,6 @@
 //! Comes to rest, and compares.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::model::Verdict;
@@ -94,18 +95,11 @@ impl Run<'_> {
             return Ok(());
         }
         let listeners = self.ground.listeners(&self.names).await;
-        let mut waited = vec![0; self.names.len()];
-        for (name, count) in waited.iter_mut().enumerate() {
-            let mut clients: Vec<usize> = self
-                .waiters
-                .iter()
-                .filter(|waiter| waiter.entering.name == name)
-                .map(|waiter| waiter.entering.client)
-                .collect();
-            clients.sort_unstable();
-            clients.dedup();
-            *count = clients.len() as i64;
-        }
+        let waiting = |name: usize| {
+            let there = self.waiters.iter().filter(move |waiter| waiter.entering.name == name);
+            there.map(|waiter| waiter.entering.client).collect::<HashSet<_>>().len() as i64
+        };
+        let waited: Vec<i64> = (0..self.names.len()).map(waiting).collect();
         if waited != listeners {
             return Err(format!("{listeners:?} listen, {waited:?} have somebody who waits"));
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use faults::Fault;
 use proptest::prelude::*;
 use redisson_lock::Lease;
 
@@ -16,7 +17,7 @@ pub const LEASES: [Lease; 3] = [
     Lease::Renewed(SLICE.saturating_mul(3)),
 ];
 
-/// Numbers of clients, guards and so on are taken modulo how many there are.
+/// Who enters what, and how. Numbers of clients, guards and so on are taken modulo how many there are.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     pub client: u8,
@@ -45,35 +46,19 @@ pub enum Way {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum Loss {
-    Request,
-    Answer,
-}
-
-#[derive(Debug, Clone, Copy)]
 pub enum Step {
-    Enter(Entry, Way),
+    /// The network may lose something of it.
+    Enter(Entry, Way, Option<Fault>),
     /// With the owner of a guard, on its lock.
-    ReEnter {
-        guard: u8,
-        client: u8,
-        lease: u8,
-        fenced: bool,
-    },
-    /// The network loses something of this.
-    EnterLosing(Entry, Way, Loss),
+    ReEnter(u8, Entry),
     CancelEnter(Entry, Way, u8, Pace),
     CancelWait(u8),
-    Release(u8),
-    ReleaseLosing(u8, Loss),
+    Release(u8, Option<Fault>),
     CancelRelease(u8, u8, Pace),
     Drop(u8),
     /// Redis forgets the lock, and tells nobody.
     Expire(u8),
-    ForceRelease {
-        client: u8,
-        name: u8,
-    },
+    ForceRelease(Entry),
     /// For everybody.
     TimePasses,
     /// A client's connections are cut.
@@ -83,10 +68,7 @@ pub enum Step {
     /// Another takes its place; its guards live on.
     ShutDown(u8),
     /// What the client says about a lock is true.
-    Ask {
-        client: u8,
-        name: u8,
-    },
+    Ask(Entry),
 }
 
 /// A step, and whether the next follows before everything has come to rest.
@@ -129,32 +111,29 @@ fn polls() -> impl Strategy<Value = (u8, Pace)> {
     prop_oneof![(0..60u8, Just(Pace::Yield)), (0..6u8, Just(Pace::RoundTrip))]
 }
 
-fn loss() -> impl Strategy<Value = Loss> {
-    prop_oneof![Just(Loss::Request), Just(Loss::Answer)]
+fn loss() -> impl Strategy<Value = Option<Fault>> {
+    prop::option::weighted(0.1, prop_oneof![Just(Fault::LoseRequest), Just(Fault::LoseAnswer)])
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let guard = 0..8u8;
     prop_oneof![
-        9 => (entry(), way()).prop_map(|(entry, way)| Step::Enter(entry, way)),
-        4 => (guard.clone(), 0..3u8, 0..3u8, any::<bool>()).prop_map(
-            |(guard, client, lease, fenced)| Step::ReEnter { guard, client, lease, fenced }),
-        1 => (entry(), way(), loss()).prop_map(|(entry, way, loss)| Step::EnterLosing(entry, way, loss)),
+        10 => (entry(), way(), loss()).prop_map(|(entry, way, loss)| Step::Enter(entry, way, loss)),
+        4 => (guard.clone(), entry()).prop_map(|(guard, entry)| Step::ReEnter(guard, entry)),
         3 => (entry(), way(), polls()).prop_map(
             |(entry, way, (polls, pace))| Step::CancelEnter(entry, way, polls, pace)),
         1 => guard.clone().prop_map(Step::CancelWait),
-        6 => guard.clone().prop_map(Step::Release),
-        1 => (guard.clone(), loss()).prop_map(|(guard, loss)| Step::ReleaseLosing(guard, loss)),
+        7 => (guard.clone(), loss()).prop_map(|(guard, loss)| Step::Release(guard, loss)),
         2 => (guard.clone(), polls()).prop_map(
             |(guard, (polls, pace))| Step::CancelRelease(guard, polls, pace)),
         2 => guard.clone().prop_map(Step::Drop),
         1 => (0..3u8).prop_map(Step::Expire),
-        1 => (0..3u8, 0..3u8).prop_map(|(client, name)| Step::ForceRelease { client, name }),
+        1 => entry().prop_map(Step::ForceRelease),
         1 => Just(Step::TimePasses),
         1 => (0..3u8).prop_map(Step::Outage),
         1 => (0..3u8).prop_map(Step::Crash),
         1 => (0..3u8).prop_map(Step::ShutDown),
-        1 => (0..3u8, 0..3u8).prop_map(|(client, name)| Step::Ask { client, name }),
+        1 => entry().prop_map(Step::Ask),
     ]
 }
 

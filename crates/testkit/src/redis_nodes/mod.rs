@@ -9,7 +9,7 @@ mod sentinels;
 
 use std::ops::Deref;
 
-use faults::{FaultError, RedisNode};
+use faults::{FaultError, Proxy, RedisNode};
 use redis::FromRedisValue;
 
 pub use certificates::Certificates;
@@ -33,6 +33,21 @@ impl Deref for Node {
 impl Node {
     pub async fn start(arguments: &[&str]) -> Self {
         Self(RedisNode::start(arguments).await.unwrap())
+    }
+
+    /// A master and its replica.
+    pub async fn pair() -> (Self, Self) {
+        let (master, replica) = (Self::start(&[]).await, Self::start(&[]).await);
+        replica.replica_of(&master).await;
+        (master, replica)
+    }
+
+    /// The same, and between them a proxy that can cut them apart.
+    pub async fn pair_over_proxy() -> (Self, Self, Proxy) {
+        let (master, replica) = (Self::start(&[]).await, Self::start(&[]).await);
+        let proxy = Proxy::start(&master.socket_url()).await.unwrap();
+        replica.replica_at(proxy.port()).await;
+        (master, replica, proxy)
     }
 
     /// Where it speaks TLS, with [`Certificates::arguments`].

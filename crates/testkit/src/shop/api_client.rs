@@ -112,6 +112,18 @@ impl Api {
         self.call_as(user, "GET", path).await
     }
 
+    /// The ids of what a list has, page by page along its links, as `user` reads it.
+    pub async fn pages(&self, user: i64, path: &str, id: &str) -> Vec<Vec<String>> {
+        let (mut next, mut pages) = (Some(path.to_owned()), Vec::new());
+        while let Some(path) = next {
+            let page = self.get_as(user, &path).await;
+            let items = page.is(200).body.as_array().unwrap().iter();
+            pages.push(items.map(|item| item[id].as_str().unwrap().to_owned()).collect());
+            next = page.next_page();
+        }
+        pages
+    }
+
     /// A request of `user`.
     pub async fn call_as(&self, user: i64, method: &str, path: &str) -> Answer {
         self.call(method, path, &self.world.token(user)).await

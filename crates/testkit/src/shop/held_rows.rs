@@ -1,8 +1,10 @@
 //! Another session that holds rows, and those who wait for it.
 
+use std::ops::RangeInclusive;
+
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
 
-use super::world::World;
+use super::world::{World, user};
 use crate::flood::flood;
 use crate::wait::eventually;
 
@@ -60,6 +62,12 @@ impl World {
         sqlx::raw_sql(WAIT_LONG_FOR_ROWS).execute(self.database.pool()).await.unwrap();
     }
 
+    /// How many of these users hold the lock of purchases.
+    pub async fn locks_held(&self, users: RangeInclusive<i64>) -> i64 {
+        let names: Vec<_> = users.map(|number| self.keys.order_lock(user(number))).collect();
+        self.redis.query(redis::cmd("EXISTS").arg(names)).await.unwrap()
+    }
+
     /// Locks the vouchers' rows: their orders wait in the database until the connection is closed.
     pub async fn hold_the_row(&self) -> PgConnection {
         self.begin("select from seckill_vouchers for update").await
@@ -77,6 +85,17 @@ impl World {
     pub async fn until_one_waits(&self) {
         // Not on the holder's connection: a transaction sees this view as it first saw it.
         eventually("a statement waits", async || waiting(self.database.pool()).await > 0).await;
+    }
+
+    /// Until a statement sleeps, as the database was made to.
+    pub async fn until_one_sleeps(&self) {
+        let sleeping = "select count(*) from pg_stat_activity
+                        where datname = current_database() and wait_event = 'PgSleep'";
+        eventually("a statement sleeps", async || {
+            let count = sqlx::query_scalar::<_, i64>(sleeping);
+            count.fetch_one(self.database.pool()).await.unwrap() == 1
+        })
+        .await;
     }
 
     /// `first` is done and not committed until `second` waits for it; then what `second` came to.

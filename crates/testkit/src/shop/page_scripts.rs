@@ -3,17 +3,14 @@
 /// See `Browser::hold_timer`.
 pub(super) const HOLD_TIMER: &str = r#"
     window.heldTimers ??= {};
-    for (const kind of ["Timeout", "Interval"]) {
-        const [set, clear] = [window[`set${kind}`], window[`clear${kind}`]];
-        window[`set${kind}`] = (run, ms, ...more) => {
+    {
+        const [set, clear] = [setTimeout, clearTimeout];
+        window.setTimeout = (run, ms, ...more) => {
             if (ms !== HELD_MS) return set(run, ms, ...more);
-            window.heldTimers[ms] = () => {
-                if (kind === "Timeout") delete window.heldTimers[ms];
-                run(...more);
-            };
+            window.heldTimers[ms] = true;
             return -ms;
         };
-        window[`clear${kind}`] = (id) => (id === -HELD_MS ? delete window.heldTimers[HELD_MS] : clear(id));
+        window.clearTimeout = (id) => (id === -HELD_MS ? delete window.heldTimers[HELD_MS] : clear(id));
     }
 "#;
 

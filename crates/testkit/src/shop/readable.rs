@@ -59,6 +59,7 @@ impl Browser {
 
     /// Waits until nothing is wider than the page.
     pub async fn fits(&self) {
-        self.until("document.documentElement.scrollWidth <= innerWidth").await;
+        let page = "document.documentElement";
+        self.until(&format!("{page}.scrollWidth <= {page}.clientWidth")).await;
     }
 }

@@ -27,7 +27,7 @@ pub const ADMINISTRATOR: i64 = 100;
 pub struct Till {
     pub api: Api,
     /// What takes the payments of [`Till::open`]. The others have the sandbox.
-    pub gateway: Arc<KeptPayments>,
+    gateway: Option<Arc<KeptPayments>>,
     pub voucher: Voucher,
 }
 
@@ -40,26 +40,28 @@ impl Deref for Till {
 }
 
 impl Till {
-    /// Sells to five users for 80.00.
+    /// Sells `stock` vouchers to five users for 80.00, by a gateway of its own.
     pub async fn open(stock: i32) -> Self {
         let gateway = Arc::new(KeptPayments::default());
         let world = World { payments: Some(gateway.clone()), ..World::new().await };
         let voucher = world.priced_voucher(stock).await;
-        Self { gateway, ..Self::of(world, voucher, 5).await }
+        Self { gateway: Some(gateway), ..Self::of(world, voucher, 5).await }
     }
 
-    /// The same with a line for what comes back.
+    /// Sells `stock` vouchers to so many users for 80.00, with a line for what comes back.
     pub async fn with_line(stock: i32, users: u32) -> Self {
         let world = World::new().await;
         let voucher = world.voucher_with_line(stock).await;
         Self::of(world, voucher, users).await
     }
 
-    /// A sale since an hour ago, whose entries close in an hour.
+    /// Draws `stock` vouchers at this price among those of so many users who enter within an hour. `beacon` names the public
+    /// number that goes into the draw; empty: there is none.
     pub async fn with_draw(stock: i32, price: i64, beacon: &str, users: u32) -> Self {
         Self::drawn_in(TimeDelta::hours(1), stock, price, beacon, users).await
     }
 
+    /// The same where the entries close after `closes`. The sale began an hour ago.
     pub async fn drawn_in(
         closes: TimeDelta,
         stock: i32,
@@ -80,7 +82,7 @@ impl Till {
         world.users(users).await;
         world.admin_token(ADMINISTRATOR).await;
         let address = world.serve().await;
-        Self { api: Api::at(world, address), gateway: Arc::default(), voucher }
+        Self { api: Api::at(world, address), gateway: None, voucher }
     }
 
     /// The same sale by another server.
@@ -89,6 +91,10 @@ impl Till {
         let address = world.serve().await;
         let (gateway, voucher) = (self.gateway.clone(), self.voucher.clone());
         Self { api: Api::at(world, address), gateway, voucher }
+    }
+
+    pub fn gateway(&self) -> &Arc<KeptPayments> {
+        self.gateway.as_ref().expect("a till of Till::open")
     }
 
     pub fn admin(&self) -> String {
@@ -186,7 +192,7 @@ impl Till {
 
     pub async fn gateway_work(&self) -> GatewayWork {
         let purchases = self.world.shop().await;
-        GatewayWork::new(self.world.database.clone(), purchases, self.gateway.clone())
+        GatewayWork::new(self.world.database.clone(), purchases, self.gateway().clone())
     }
 
     /// Another session holds the row of the sale until it is closed.

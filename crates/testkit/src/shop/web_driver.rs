@@ -124,7 +124,7 @@ impl Browser {
         self.devtools("Page.addScriptToEvaluateOnNewDocument", script).await;
     }
 
-    /// On pages opened from now on a timer of so many milliseconds runs only by [`Browser::run_timer`].
+    /// On pages opened from now on a timer of so many milliseconds does not run.
     pub async fn hold_timer(&self, ms: u32) {
         self.run_first(&HOLD_TIMER.replace("HELD_MS", &ms.to_string())).await;
     }
@@ -145,12 +145,6 @@ impl Browser {
             }})(window.fetch), true)"
         );
         self.value(&patched).await;
-    }
-
-    /// Runs a timer that is held, once the page has started it.
-    pub async fn run_timer(&self, ms: u32) {
-        self.until(&format!("window.heldTimers[{ms}]")).await;
-        self.value(&format!("window.heldTimers[{ms}]()")).await;
     }
 
     /// Opens the page behind `url`.
@@ -205,8 +199,9 @@ impl Browser {
         self.until(&seen(selector)).await;
     }
 
-    /// Whether there is an element that can be seen.
+    /// Whether the element that `selector` finds, and waits for, can be seen.
     pub async fn shows(&self, selector: &str) -> bool {
+        self.find(selector).await;
         self.value(&format!("Boolean({})", seen(selector))).await == json!(true)
     }
 

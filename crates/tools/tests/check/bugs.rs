@@ -17,6 +17,9 @@ const RIGHT: [Design; 6] = [
     Design::TenEach,
 ];
 
+/// What stands before an order that a buyer was told of.
+const OF_ORDER: &str = ", order ";
+
 /// A design, the promise that it breaks, those that it breaks besides, and what is said of the first.
 type Bug = (Design, &'static str, &'static [&'static str], &'static str);
 
@@ -29,8 +32,8 @@ const WRONG: [Bug; 17] = [
     (Design::DuplicatesLate, "one_per_user", &[], "has the orders"),
     (Design::ElevenEach, "one_per_user", &[], "has the orders"),
     // Who is told of an order that is lost tries again, and is told of another.
-    (Design::LosesOrder, "no_lost_order", &["no_oversell", "one_per_user"], ", order "),
-    (Design::LosesOrderAndStock, "no_lost_order", &["no_undersell", "books_add_up"], ", order "),
+    (Design::LosesOrder, "no_lost_order", &["no_oversell", "one_per_user"], OF_ORDER),
+    (Design::LosesOrderAndStock, "no_lost_order", &["no_undersell", "books_add_up"], OF_ORDER),
     (Design::SharesIds, "no_lost_order", &[], "two buyers were told of one order"),
     (Design::WritesThenRefuses, "no_untold_order", &[], " is in the books"),
     (Design::ForgetsDecrement, "books_add_up", &["no_oversell"], "the books do not add up"),
@@ -70,10 +73,13 @@ fn file(shop: &Shop, design: Design) -> String {
 }
 
 async fn judged(design: Design, seed: u64, rounds: u32) -> Checked {
-    let shop = Shop::start(design).await;
+    judged_at(&Shop::start(design).await, design, seed, rounds).await
+}
+
+async fn judged_at(shop: &Shop, design: Design, seed: u64, rounds: u32) -> Checked {
     let (seed, rounds) = (seed.to_string(), rounds.to_string());
     let arguments = ["--users", "300", "--seed", &seed, "--rounds", &rounds];
-    check(&file(&shop, design), &arguments).await
+    check(&file(shop, design), &arguments).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,13 +123,21 @@ async fn every_bug_that_needs_no_luck_is_convicted_at_once_by_a_witness_and_noth
         if NARROW.contains(&design) || slow.contains(&design) {
             continue;
         }
-        let checked = judged(design, 1, 2).await;
+        let shop = Shop::start(design).await;
+        let checked = judged_at(&shop, design, 1, 2).await;
         let mut broken = checked.with("broken");
         assert!(broken.contains(&promise), "{design:?}: {checked:#?}");
         broken.retain(|broken| *broken != promise);
         assert_eq!(broken, besides, "{design:?}: {checked:#?}");
         assert_eq!(checked.with("unknown"), [""; 0], "{design:?}: {checked:#?}");
-        assert!(checked.said(promise).contains(witness), "{design:?}: {checked:#?}");
+        let said = checked.said(promise);
+        assert!(said.contains(witness), "{design:?}: {checked:#?}");
+        if witness == OF_ORDER {
+            let lost = shop.lost_orders();
+            let mut named =
+                said.split(OF_ORDER).skip(1).map(|text| text.split(' ').next().unwrap());
+            assert!(named.all(|named| lost.iter().any(|lost| lost == named)), "{lost:?}: {said}");
+        }
         assert_eq!(checked.ran.status, 1, "{design:?}: {checked:#?}");
         assert!(checked.ran.stdout.starts_with("BROKEN: "), "{design:?}: {checked:#?}");
         if design == Design::Fails {

@@ -134,7 +134,8 @@ impl Shop {
             sales: Mutex::default(),
             carts: Mutex::default(),
             transaction: Mutex::default(),
-            last_id: AtomicU64::new(1_000),
+            // So large that a number of JavaScript has not all of their digits.
+            last_id: AtomicU64::new(1 << 60),
             attempts: AtomicU64::new(0),
         });
         database.sales().insert(CLOSED, Sale { initial: 50, stock: 50, ..Sale::default() });
@@ -181,6 +182,12 @@ impl Shop {
         let sales = self.database.sales();
         let users = |sale: &Sale| sale.orders.iter().map(|order| order.1.clone()).collect();
         sales.values().map(users).collect()
+    }
+
+    /// The orders that were told and are not written.
+    pub(crate) fn lost_orders(&self) -> Vec<String> {
+        let gone = |user: String| user.strip_prefix("gone ").map(str::to_owned);
+        self.buyers().into_iter().flatten().filter_map(gone).collect()
     }
 
     /// The file that says how to talk to it, without books; `more` comes before the first table. New vouchers are put

@@ -9,8 +9,9 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tokio::io::AsyncReadExt;
 use tokio::process::Child;
+use tokio::sync::SemaphorePermit;
 
-use super::{Said, are_proper, ended_by, line, said_by};
+use super::{AT_ONCE, Said, are_proper, ended_by, line, said_by};
 use testkit::processes::{living_in, place, seckill};
 use testkit::shop::api_client::Client;
 use testkit::shop::web_driver::{Browser, DESKTOP};
@@ -23,12 +24,14 @@ struct WatchedDemo {
     url: url::Url,
     temporary: PathBuf,
     place: tempfile::TempDir,
+    _turn: SemaphorePermit<'static>,
 }
 
 impl WatchedDemo {
     /// Runs a demo until it says where its board is. An opener on its path writes down what it is
     /// asked to open.
     async fn start(arguments: &[&str]) -> Self {
+        let turn = AT_ONCE.acquire().await.unwrap();
         let place = place();
         let bin = place.path().join("bin");
         fs::create_dir(&bin).unwrap();
@@ -51,7 +54,7 @@ impl WatchedDemo {
         let mut said = said_by(&mut child);
         let line = line(&mut said, "Board: ").await;
         let url = line.strip_prefix("Board: ").unwrap().parse().unwrap();
-        Self { child, said, url, temporary, place }
+        Self { child, said, url, temporary, place, _turn: turn }
     }
 
     fn opened(&self) -> Option<String> {

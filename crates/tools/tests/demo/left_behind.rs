@@ -8,8 +8,9 @@ use futures_util::{StreamExt, stream};
 use nix::sys::signal::Signal::{self, SIGINT, SIGKILL, SIGTERM};
 use sqlx::PgPool;
 use tokio::process::Child;
+use tokio::sync::SemaphorePermit;
 
-use super::{ended_by, line, said_by};
+use super::{AT_ONCE, ended_by, line, said_by};
 use testkit::processes::{descendants_of, is_alive, living_in, place, seckill};
 use testkit::servers;
 use testkit::wait::eventually;
@@ -33,13 +34,15 @@ const ENDED: [Ended; 6] = [
     (CEILING, "", "wrk", 3, SIGKILL, None),
 ];
 
-/// Runs a command, on these servers or on its own, until it says a line that begins so.
+/// Runs a command, on these servers or on its own, until it says a line that begins so. Its turn is over when the test
+/// lets go of it.
 async fn in_the_middle(
     command_line: &str,
     begins: &str,
     place: &Path,
     urls: Option<(&str, &str)>,
-) -> Child {
+) -> (Child, SemaphorePermit<'static>) {
+    let turn = AT_ONCE.acquire().await.unwrap();
     let mut command = seckill(&command_line.split(' ').collect::<Vec<_>>());
     command.env("TMPDIR", place).stdout(Stdio::null()).stderr(Stdio::piped());
     if let Some((database, redis)) = urls {
@@ -50,12 +53,12 @@ async fn in_the_middle(
     line(&mut said, begins).await;
     // Reads on, so that nobody is ended by a pipe without a reader.
     tokio::spawn(async move { while let Ok(Some(_)) = said.next_line().await {} });
-    child
+    (child, turn)
 }
 
 async fn ended_in_the_middle((command_line, begins, program, processes, signal, status): Ended) {
     let place = place();
-    let mut child = in_the_middle(command_line, begins, place.path(), None).await;
+    let (mut child, _turn) = in_the_middle(command_line, begins, place.path(), None).await;
     let pid = child.id().unwrap();
     let mut started = BTreeSet::new();
     eventually("it is in the middle", async || {
@@ -96,7 +99,7 @@ async fn a_demo_that_is_ended_while_the_lab_sells_leaves_no_scratch_database() {
     let place = place();
     for signal in [SIGINT, SIGTERM] {
         // The lab makes its databases first: it has all of the sale before it when the signal comes.
-        let mut demo = in_the_middle(AGAINST, "", place.path(), Some(urls)).await;
+        let (mut demo, _turn) = in_the_middle(AGAINST, "", place.path(), Some(urls)).await;
         eventually("the lab has its scratch databases", async || databases().await == 2).await;
         assert_eq!(ended_by(signal, &mut demo).await.code(), Some(130));
         assert_eq!(databases().await, 0, "{signal}");

@@ -27,18 +27,12 @@ impl Shop {
         match order.status {
             Unpaid if order.pay_by > Some(self.now) => {}
             // Its time is over, though nobody has cancelled it yet.
-            Unpaid => return "refused cancelled".to_owned(),
-            status => return format!("refused {}", status.word()),
+            Unpaid => return Cancelled.refuses(),
+            status => return status.refuses(),
         }
         let pending = order.payments.iter().position(|payment| payment.status == 1);
         let number = pending.unwrap_or_else(|| {
-            order.payments.push(Payment {
-                status: 1,
-                money: None,
-                announced: None,
-                refund: None,
-                is_unwanted: false,
-            });
+            order.payments.push(Payment { status: 1, ..Payment::default() });
             order.payments.len() - 1
         });
         format!("opened {}", number + 1)
@@ -141,7 +135,7 @@ impl Shop {
         let mut told_before = self.vouchers[sale].early.clone();
         told_before.retain(|(its, amount, ..)| (*its, *amount) == (name, paid));
         told_before.sort_unstable();
-        let returned = told_before.iter().map(|(.., why, _)| self.goes_back(at, kept_as, *why));
+        let returned = told_before.iter().map(|(.., by, _)| self.goes_back(at, kept_as, *by));
         returned.last().unwrap_or(said)
     }
 
@@ -151,7 +145,7 @@ impl Shop {
         number: i32,
         name: u8,
         amount: i64,
-        why: Why,
+        by: By,
     ) -> &'static str {
         let sale = self.orders[at].sale;
         if self.payment(at, number).is_none() {
@@ -159,35 +153,33 @@ impl Shop {
         }
         if let Some((owner, kept_as)) = self.owner(sale, name) {
             let paid = self.orders[owner].payments[kept_as].money.unwrap().1;
-            return if amount == paid { self.goes_back(owner, kept_as, why) } else { "partial" };
+            return if amount == paid { self.goes_back(owner, kept_as, by) } else { "partial" };
         }
         if amount < PRICE {
             return "partial";
         }
         let (now, early) = (self.now, &mut self.vouchers[sale].early);
-        let is_said =
-            |it: &(u8, i64, Seconds, Why, Nth)| (it.0, it.1, it.3, it.4) == (name, amount, why, at);
-        if early.iter().any(is_said) {
+        if early.iter().any(|it| (it.0, it.1, it.3, it.4) == (name, amount, by, at)) {
             return "repeated";
         }
-        early.push((name, amount, now, why, at));
+        early.push((name, amount, now, by, at));
         "kept"
     }
 
-    /// The gateway gave the money of a payment back by itself.
-    pub fn goes_back(&mut self, at: Nth, payment: usize, why: Why) -> &'static str {
+    /// The money of a payment went back, and nobody here had asked for it.
+    pub fn goes_back(&mut self, at: Nth, payment: usize, how: By) -> &'static str {
         let payment = &mut self.orders[at].payments[payment];
         let was_applied = payment.status == 2;
         if let Some(Back { by: Some(by), is_twice, .. }) = &mut payment.refund {
-            let is_told_again = *by == why.into() || (*by, why) == (By::Asked, Why::Refunded);
+            let is_told_again = *by == how || (*by, how) == (By::Asked, By::Gateway);
             if is_told_again || std::mem::replace(is_twice, true) {
                 return "repeated";
             }
             return "returned_twice";
         }
-        let by_itself = if why == Why::Refunded { "refunded_by_gateway" } else { "charged_back" };
+        let by_itself = if how == By::Gateway { "refunded_by_gateway" } else { "charged_back" };
         let refund = payment.refund.get_or_insert_with(|| Back::waits(by_itself));
-        refund.by = Some(why.into());
+        refund.by = Some(how);
         if was_applied {
             self.money_is_back(at, "refunded", Who::Gateway);
         }

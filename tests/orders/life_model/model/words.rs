@@ -19,7 +19,8 @@ pub enum Step {
     Open(Nth),
     Took(Nth, i32, Money),
     Failed(Nth, i32),
-    GaveBack(Nth, i32, Money, Why),
+    /// Money went back for which nobody here asked: by [`By::Gateway`] or [`By::ChargeBack`].
+    GaveBack(Nth, i32, Money, By),
     Cancel(Nth, Who),
     Redeem(Nth),
     Refund(Nth),
@@ -59,13 +60,6 @@ pub enum Amount {
     Asked,
     Less,
     Twice,
-}
-
-/// Why the gateway gave money back by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
-    Refunded,
-    ChargedBack,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,8 +115,8 @@ pub struct Voucher {
     pub is_paused: bool,
     pub is_cancelled: bool,
     pub entries: Vec<Entry>,
-    /// Money that went back before it came: its name, its amount, when and why it went back, and the order that was named.
-    pub early: Vec<(u8, i64, Seconds, Why, Nth)>,
+    /// Money that went back before it came: its name, its amount, when and by whom it went back, and the order that was named.
+    pub early: Vec<(u8, i64, Seconds, By, Nth)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,7 +146,7 @@ pub struct Order {
     pub log: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Payment {
     /// 1 pending, 2 applied, 3 failed, 4 confirmed and not applied.
     pub status: i16,
@@ -173,21 +167,12 @@ pub struct Back {
 }
 
 /// Who gave it back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
     Asked,
     Gateway,
     ChargeBack,
     Administrator,
-}
-
-impl From<Why> for By {
-    fn from(why: Why) -> Self {
-        match why {
-            Why::Refunded => Self::Gateway,
-            Why::ChargedBack => Self::ChargeBack,
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,17 +185,6 @@ pub struct Shop {
 impl Back {
     pub fn waits(reason: &str) -> Self {
         Self { reason: reason.to_owned(), by: None, is_twice: false }
-    }
-}
-
-impl Who {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Buyer => "buyer",
-            Self::Administrator => "administrator",
-            Self::Time => "time",
-            Self::Gateway => "gateway",
-        }
     }
 }
 
@@ -242,15 +216,9 @@ impl Step {
 }
 
 impl Status {
-    pub const fn word(self) -> &'static str {
-        match self {
-            Unpaid => "unpaid",
-            Paid => "paid",
-            Used => "used",
-            Cancelled => "cancelled",
-            Refunding => "refunding",
-            Refunded => "refunded",
-        }
+    /// What a step answers that an order in this state does not allow.
+    pub fn refuses(self) -> String {
+        format!("refused {self:?}").to_lowercase()
     }
 
     pub const fn is_live(self) -> bool {
@@ -270,8 +238,8 @@ impl Amount {
 
 impl Order {
     pub fn becomes(&mut self, status: Status, step: &str, who: Who) {
-        let (before, after) = (self.status.word(), status.word());
-        self.log.push(format!("{step} by {}: {before} to {after}", who.word()));
+        let row = format!("{step} by {who:?}: {:?} to {status:?}", self.status);
+        self.log.push(row.to_lowercase());
         self.status = status;
     }
 
