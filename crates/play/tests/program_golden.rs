@@ -1,16 +1,12 @@
 //! What every command of every program says of itself, and what a shared address of the game shows, as a release has
 //! them: nothing of it changes by accident.
 
-use std::fs;
-
 use clap::{Command, CommandFactory};
 use serde_json::{Value, json};
-use testkit::golden::{answered, assert_answered};
+use testkit::golden::{answered, assert_answered, assert_file};
 use url::Url;
 
 use crate::lab_player::{Played, options};
-
-const HELP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/help.txt");
 
 /// The help of a command, and of those below it.
 fn help(command: Command, above: &str) -> String {
@@ -30,10 +26,7 @@ fn all_help() -> String {
 
 #[test]
 fn every_command_says_of_itself_what_the_release_before_said() {
-    let (golden, now) = (fs::read_to_string(HELP).unwrap(), all_help());
-    let other = golden.lines().zip(now.lines()).find(|(before, now)| before != now);
-    assert_eq!(other, None);
-    assert!(golden == now, "one of them has more lines");
+    assert_file("crates/play/tests/golden/help.txt", &all_help());
 }
 
 /// The page at an address, and what it makes of it: the schedule that was played, and the promises it broke.
@@ -58,11 +51,4 @@ async fn an_address_of_the_game_that_was_shared_shows_what_it_showed() {
     })
     .await;
     played.close().await;
-}
-
-/// Where a command is new, or says something else on purpose.
-#[test]
-#[ignore = "it writes the golden file"]
-fn write_the_golden_file() {
-    fs::write(HELP, all_help()).unwrap();
 }
