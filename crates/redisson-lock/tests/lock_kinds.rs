@@ -1,5 +1,7 @@
 //! What is at a lock's name and is no such lock: it is said, and nothing changes it.
 
+use std::time::Duration;
+
 use redisson_lock::{LockError, LockOptions};
 
 use crate::world::{LONG, World, seckill, taken};
@@ -50,7 +52,7 @@ async fn another_kind_of_thing_is_named_and_left_alone() {
                 locks.lock(&name),
                 locks.lock(&name).fenced(),
                 locks.lock(&name).owned_by(&owner),
-                locks.lock(&name).acknowledged_by(0, LONG / 4),
+                locks.lock(&name).acknowledged_by(0, Duration::from_secs(15)),
             ] {
                 is_told(&lock.try_acquire().await.unwrap_err());
                 is_told(&lock.acquire().await.unwrap_err());

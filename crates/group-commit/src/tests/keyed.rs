@@ -104,7 +104,7 @@ async fn a_batch_has_items_of_several_keys_and_each_key_its_own_limit_and_failur
         // Those that waited longest come first. `a` came into the line when the first batch had ended.
         (9, "a1", "b1 a2 b2 c1 d1 d2", ["1", "1 2 2 1 1 2"], "a1, b1 b2 c1 d1, a2 d2"),
         // No more keys than the limit.
-        (1, "z0", "a1 b1 a2 c1", ["0", "1 1 2 1"], "z0, a1 a2, b1"),
+        (1, "z0", "a1 b1 a2 c1", ["0", "1 1 2 1"], "z0, a1 a2, b1, c1"),
         (2, "z0", "a1 b1 a2 c1", ["0", "1 1 2 1"], "z0, a1 a2 b1, c1"),
         (9, "z0", "a1 a2 a3 a4 b1", ["0", "1 2 3 Full 1"], "z0, a1 a2 a3 b1"),
         // A failure is told to those who wait for its keys, and to nobody else.
