@@ -38,7 +38,7 @@ const SCENES: &[(i64, &[Step], &[Step])] = &[
     (1, &[Buy(1, 0), Open(0), LATE], &[Enter(2, 0), CANCEL, Expire, PAY, Serve]),
     (1, &[Buy(1, 0), Open(0), Enter(2, 0), LATE, Expire], &[Enter(3, 0), Leave(2, 0), Serve, Buy(1, 0), PAY]),
     (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1)], &[PAY, GaveBack(1, 1, FIRST, By::Gateway)]),
-    (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1), LATE, Expire], &[PAY, GaveBack(1, 1, FIRST, By::Gateway)]),
+    (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1), LATE, Expire], &[PAY, Took(1, 1, FIRST), GaveBack(1, 1, FIRST, By::Gateway)]),
     (2, &[Buy(1, 0), Open(0), REFUNDED], &[PAY, CHARGED_BACK, CANCEL]),
 ];
 
