@@ -17,9 +17,9 @@ use super::plan::{Disk, Fault, Reach, Round, Step, Victim};
 use crate::faults::crowd::{Answer, Crowd, WIDTH, What, only};
 use crate::faults::sale::{CLIENT_PATIENCE, MANY_USERS, Sale};
 use crate::faults::stage::Stage;
-use testkit::processes::{DEADLINE, Node, is_alive};
+use testkit::processes::{Node, is_alive};
 use testkit::servers;
-use testkit::wait::eventually;
+use testkit::wait::{PATIENCE, eventually};
 
 /// Everything sells again within this time after the last fault is over, without a hand.
 pub const SELLS_AGAIN_WITHIN: Duration = Duration::from_secs(15);
@@ -205,7 +205,7 @@ impl<'a> Running<'a> {
     /// As an init system does. PostgreSQL may be about to end: it recovers, and gives up when it
     /// cannot write, perhaps a moment after there was room again.
     async fn start_what_ended(&mut self) {
-        let deadline = Instant::now() + DEADLINE;
+        let deadline = Instant::now() + PATIENCE;
         loop {
             for server in [Server::Redis, Server::Postgres] {
                 if !self.stage.servers.pid(server).is_some_and(is_alive) {

@@ -12,11 +12,11 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::lab_isolation::{TWICE, sabotaged};
-use testkit::processes::{DEADLINE, descendants_of, is_alive, send};
+use testkit::processes::{descendants_of, is_alive, send};
 use testkit::program::{Program, Ran};
 use testkit::servers;
 use testkit::shop::world::World;
-use testkit::wait::{eventually, must};
+use testkit::wait::{PATIENCE, eventually, must};
 
 #[tokio::test]
 async fn stores_that_are_away_are_told_in_a_sentence() {
@@ -185,7 +185,7 @@ async fn a_lab_that_is_interrupted_leaves_no_process_no_database_and_no_key() {
         assert_eq!(databases, 2, "{arguments:?}");
         assert!(arguments != all || keys > 0, "the lock is left");
         send(child.id().unwrap(), signal);
-        let ended = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
+        let ended = tokio::time::timeout(PATIENCE, child.wait()).await.unwrap().unwrap();
         assert_eq!(ended.code(), Some(130), "{arguments:?}");
         eventually("all that it started is gone", async || {
             !started.iter().any(|pid| is_alive(*pid))
@@ -208,7 +208,7 @@ async fn a_second_interrupt_is_the_end() {
     let patience = std::time::Duration::from_millis(500);
     assert!(tokio::time::timeout(patience, child.wait()).await.is_err(), "it did not tidy up");
     send(child.id().unwrap(), Signal::SIGINT);
-    let ended = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
+    let ended = tokio::time::timeout(PATIENCE, child.wait()).await.unwrap().unwrap();
     assert_eq!(ended.code(), Some(130));
     send(postgres, Signal::SIGCONT);
     servers::ended(servers).await;
@@ -221,7 +221,7 @@ async fn a_lab_that_nobody_reads_leaves_nothing_behind() {
     let mut command = on(&servers).command(&["lab", "replay", "r01"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
-    let output = tokio::time::timeout(DEADLINE, child.wait_with_output()).await.unwrap().unwrap();
+    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
     let ran = Ran::from(output);
     assert_eq!((ran.status, ran.stderr.contains("standard output")), (141, false), "{ran:?}");
     assert_eq!(left_on(&servers).await, (0, 0));

@@ -6,9 +6,9 @@ use child_process::ChildProcess;
 use nix::sys::signal::Signal;
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
-use testkit::processes::{DEADLINE, seckill, send};
+use testkit::processes::{seckill, send};
 use testkit::shop::world::World;
-use testkit::wait::must;
+use testkit::wait::{PATIENCE, must};
 use tokio::process::{ChildStdin, Command};
 
 /// A running `lab serve`.
@@ -33,7 +33,7 @@ impl Serving {
             said += &format!("{line}\n");
             line.starts_with("Ctrl-C stops").then_some(())
         };
-        child.ready(DEADLINE, is_all).await.unwrap();
+        child.ready(PATIENCE, is_all).await.unwrap();
         let first = said.lines().next().unwrap();
         let base = first.strip_prefix("listening on ").expect("the line is fixed").to_owned();
         let stdin = child.pipes().0.unwrap();

@@ -7,7 +7,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use child_process::ChildProcess;
 use faults::place_of_servers;
@@ -20,9 +19,6 @@ use tokio::task::JoinHandle;
 
 use crate::program::Program;
 use crate::wait::must;
-
-/// Far longer than anything here takes: what is not there by then never will be.
-pub const DEADLINE: Duration = crate::wait::PATIENCE;
 
 /// A program of this workspace, which lies beside the tests.
 pub fn program(name: &str) -> PathBuf {

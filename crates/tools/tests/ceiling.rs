@@ -8,11 +8,11 @@ use child_process::ChildProcess;
 use nix::sys::signal::Signal::SIGKILL;
 use serde_json::Value;
 use testkit::golden::assert_fields;
-use testkit::processes::{DEADLINE, living_in, place, program, seckill};
+use testkit::processes::{living_in, place, program, seckill};
 use testkit::program::Program;
 use testkit::raw_http::{Raw, purchase_head};
 use testkit::shop::World;
-use testkit::wait::must;
+use testkit::wait::{PATIENCE, must};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -63,7 +63,7 @@ async fn a_quick_run_tells_what_it_found_and_what_is_how_much_of_what() {
     let file = place.path().join("ceiling.json");
     let mut command = seckill(&["ceiling", "--quick", "--connections", "64"]);
     command.arg("--json").arg(&file).env("TMPDIR", place.path());
-    let output = timeout(DEADLINE * 5, command.output()).await.unwrap().unwrap();
+    let output = timeout(PATIENCE * 5, command.output()).await.unwrap().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     let json = std::fs::read_to_string(&file).unwrap_or_else(|_| panic!("{told}"));
     let report: Value = serde_json::from_str(&json).unwrap();
@@ -126,7 +126,7 @@ async fn the_handler_that_does_nothing_answers_as_the_real_one_does() {
     command.arg("bare").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut bare = ChildProcess::start(command, SIGKILL).unwrap();
     let address = |line: &str| line.strip_prefix("listening on http://")?.parse().ok();
-    let address = bare.ready(DEADLINE, address).await.expect("it listens");
+    let address = bare.ready(PATIENCE, address).await.expect("it listens");
     let mut answers = Vec::new();
     for address in [world.serve().await, address] {
         let mut raw = Raw::connect(address).await;
