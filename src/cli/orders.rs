@@ -7,9 +7,9 @@ use serde_json::json;
 use super::stores::{Access, DatabaseArgs};
 use crate::http::voucher_orders::{CSV_PAGE, OrderOfBuyerBody, csv_page};
 use crate::model::{Currency, OrderId, OrderStatus, VoucherId};
-use crate::store::order_steps::{self, AdministratorStep, Step};
-use crate::store::orders::{Found, OrderKey};
-use crate::store::{Database, orders};
+use crate::store::order_steps::{self, AdministratorStep};
+use crate::store::orders::OrderKey;
+use crate::store::{Database, Stop, orders};
 
 /// What an operator needs of the orders
 #[derive(Debug, Subcommand)]
@@ -84,30 +84,13 @@ pub async fn run(command: OrdersCommand) -> anyhow::Result<()> {
 
 async fn settle(database: &Database, key: OrderKey) -> anyhow::Result<()> {
     let id = key.id;
-    let order = match orders::find(database.pool(), key, None).await? {
-        Found::Order(order) => order,
-        Found::Nothing => anyhow::bail!("there is no order {id}"),
-        Found::OfVouchers(vouchers) => {
-            let vouchers: Vec<String> = vouchers.iter().map(ToString::to_string).collect();
-            anyhow::bail!(
-                "vouchers {} have an order {id}: name one by --voucher",
-                vouchers.join(", ")
-            )
-        }
+    let settle = async || -> Result<(), Stop> {
+        let order = orders::find(database.pool(), key, None).await?;
+        let step = AdministratorStep::SettleOutside;
+        order_steps::take(database.steps(), step, &order, None).await.map(drop)
     };
-    let step = AdministratorStep::SettleOutside;
-    match order_steps::take(database.steps(), step, &order, None).await? {
-        Step::Done => {
-            Ok(program::say(format!("order {id} is refunded: settled outside the gateway"))?)
-        }
-        Step::Refused(status) => {
-            anyhow::bail!(
-                "order {id} is {}, and not refunding: nothing was changed",
-                status.as_str()
-            )
-        }
-        Step::NotFound => anyhow::bail!("there is no order {id}"),
-    }
+    settle().await.with_context(|| format!("order {id} was not settled"))?;
+    Ok(program::say(format!("order {id} is refunded: settled outside the gateway"))?)
 }
 
 async fn export(database: &Database, args: &ExportArgs) -> anyhow::Result<()> {

@@ -16,7 +16,7 @@ use crate::model::{Clock, SystemClock, Voucher, VoucherId};
 use crate::orders::winding_up::WindingUp;
 use crate::store::Database;
 use crate::store::cancelled_sales::{self, OrderCounts};
-use crate::store::vouchers::{self, Changed, StockChange, VoucherChange};
+use crate::store::vouchers::{self, StockChange, VoucherChange};
 
 /// Put vouchers on sale, list them, and change them
 #[derive(Debug, Subcommand)]
@@ -247,25 +247,12 @@ async fn change(
     change.check().map_err(|what| ConfigError(what.to_owned()))?;
     let change = async |database: &Database| {
         let changed = vouchers::change(database.pool(), id, &change).await;
-        changed.context("the voucher could not be changed")
+        changed.with_context(|| format!("voucher {id} was not changed"))
     };
-    match database.with_database(Access::Write, change).await? {
-        Changed::Voucher(voucher) => {
-            let mut table = table();
-            table.add_row(row(&voucher, SystemClock.now()));
-            program::say(table)
-        }
-        Changed::NotFound => anyhow::bail!("there is no voucher {id}"),
-        Changed::SoldAlready => anyhow::bail!("more of voucher {id} are sold than there would be"),
-        Changed::SaleCancelled => anyhow::bail!("the sale of voucher {id} was cancelled for good"),
-        Changed::DrawClosed => anyhow::bail!(
-            "the draw of voucher {id} has its public number: until it is drawn, only texts and a later end change"
-        ),
-        Changed::StockTooLarge => anyhow::bail!("there would be too many of voucher {id} to count"),
-        Changed::NoDuration => anyhow::bail!(
-            "the sale would end before it begins, or its draw would not lie within it"
-        ),
-    }
+    let voucher = database.with_database(Access::Write, change).await?;
+    let mut table = table();
+    table.add_row(row(&voucher, SystemClock.now()));
+    program::say(table)
 }
 
 /// Ends a sale, and its orders as far as they can be ended. Where it is broken off, the servers go on, and so does the

@@ -19,10 +19,10 @@ use super::schemas::Id;
 use super::vouchers::PathId;
 use super::{ApiError, App};
 use crate::model::{
-    Clock, Draw, Entry, EntryStatus, Line, OrderId, PUBLIC_NUMBER, Refusal, UserId, VoucherId,
+    Clock, Draw, Entry, EntryStatus, Line, OrderId, PUBLIC_NUMBER, UserId, VoucherId,
     is_public_number,
 };
-use crate::store::entries::{self, Entered, Told};
+use crate::store::entries::{self, Granted};
 use crate::store::{Database, ReadCache, Service};
 
 /// Draws that are kept at once, and requests that may wait for one to be read.
@@ -72,26 +72,6 @@ async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Option<Entr
     Ok(entry.map(|entry| EntryBody::of(voucher, entry)))
 }
 
-/// Why nothing was done; a change, or nothing to change, is none.
-fn refused(app: &App, entered: Entered) -> Result<Entered, ApiError> {
-    Err(match entered {
-        Entered::Entered(_) | Entered::EnteredBefore | Entered::Left | Entered::NotEntered => {
-            return Ok(entered);
-        }
-        Entered::VoucherNotFound => ApiError::new(Code::VoucherNotFound),
-        Entered::SaleNotStarted => ApiError::new(Code::SaleNotStarted),
-        Entered::SaleEnded => ApiError::new(Code::SaleEnded),
-        Entered::SalePaused => ApiError::new(Code::SalePaused),
-        Entered::AlreadyBought(order_id) => Refusal::AlreadyBought { order_id }.into(),
-        Entered::TooSoon(until) => {
-            let wait = until - app.purchases.clock().now();
-            ApiError::too_many_requests(wait.to_std().unwrap_or_default())
-        }
-        Entered::DrawClosed => ApiError::new(Code::DrawClosed),
-        Entered::LineClosed => ApiError::new(Code::LineClosed),
-    })
-}
-
 /// Enters the draw of a voucher, or stands in line for it: once, however often it is asked for.
 #[utoipa::path(post, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "enter",
     security(("token" = [])),
@@ -108,9 +88,12 @@ pub async fn enter(
     session: Session,
     PathId(voucher): PathId<VoucherId>,
 ) -> Result<(StatusCode, Json<EntryBody>), ApiError> {
-    if let Entered::Entered(entry) = refused(&app, app.orders.enter(voucher, session.user).await?)?
-    {
-        return Ok((StatusCode::CREATED, Json(EntryBody::of(voucher, entry))));
+    match app.orders.enter(voucher, session.user).await? {
+        Granted::Entered(entry) => {
+            return Ok((StatusCode::CREATED, Json(EntryBody::of(voucher, entry))));
+        }
+        Granted::Refused(refusal) => return Err(refusal.into()),
+        _ => {}
     }
     // From here on the request asks the database by itself.
     let Ok(_permit) = app.memory().reads.try_acquire() else {
@@ -155,8 +138,10 @@ pub async fn leave(
     session: Session,
     PathId(voucher): PathId<VoucherId>,
 ) -> Result<StatusCode, ApiError> {
-    refused(&app, app.orders.leave(voucher, session.user).await?)?;
-    Ok(StatusCode::NO_CONTENT)
+    match app.orders.leave(voucher, session.user).await? {
+        Granted::Refused(refusal) => Err(refusal.into()),
+        _ => Ok(StatusCode::NO_CONTENT),
+    }
 }
 
 /// Draws as they are sent, less than a second old.
@@ -245,16 +230,6 @@ pub async fn tell_number(
         return Err(ApiError::invalid(PUBLIC_NUMBER));
     }
     let turn = app.database.steps_of(voucher).await?;
-    Err(match entries::tell_number(&turn, voucher, &number).await? {
-        Some(Told::Kept) => return Ok(StatusCode::NO_CONTENT),
-        Some(Told::DrawOpen) => {
-            ApiError::new(Code::DrawOpen).detail("its entries are not closed yet")
-        }
-        Some(Told::DrawClosed) => {
-            ApiError::new(Code::DrawClosed).detail("the draw has another number, or takes none")
-        }
-        Some(Told::SalePaused) => ApiError::new(Code::SalePaused),
-        Some(Told::SaleEnded) => ApiError::new(Code::SaleEnded),
-        None => no_draw(),
-    })
+    entries::tell_number(&turn, voucher, &number).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

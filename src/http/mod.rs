@@ -20,7 +20,6 @@ pub mod operations;
 pub mod orders;
 pub mod payments;
 pub mod problem;
-mod problem_codes;
 pub mod request_id;
 pub mod revocations;
 pub mod router;

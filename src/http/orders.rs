@@ -11,16 +11,16 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::auth::{AdminSession, Session};
 use super::body::OptionalJsonBody;
-use super::problem::Code;
+use super::problem::{Code, Refusal};
 use super::schemas::{Id, Limit};
 use super::voucher_pages::next_page;
 use super::vouchers::{Page, PathId};
 use super::{ApiError, App};
 use crate::model::{Order, OrderId, OrderStatus, Outcome, UserId, VoucherId};
-use crate::orders::StepAnswer;
 use crate::purchase::PurchaseError;
+use crate::store::Stop;
 use crate::store::order_steps::{self, Actor, AdministratorStep, LoggedStep};
-use crate::store::orders::{self, Found, OrderKey};
+use crate::store::orders::{self, OrderKey};
 use crate::telemetry;
 
 /// The answer to the buyer of a voucher.
@@ -214,26 +214,7 @@ pub async fn find(
     OrderPath(key): OrderPath,
 ) -> Result<Json<OrderBody>, ApiError> {
     let found = orders::find(app.database.pool(), key, Some(session.user)).await?;
-    Ok(Json(only(found)?.into()))
-}
-
-/// The order, where there is exactly one.
-fn only(found: Found) -> Result<Order, ApiError> {
-    match found {
-        Found::Order(order) => Ok(order),
-        Found::Nothing => Err(ApiError::new(Code::OrderNotFound)),
-        Found::OfVouchers(vouchers) => Err(ApiError::order_ambiguous(&vouchers)),
-    }
-}
-
-/// The answer to a step in an order's life.
-fn answer(step: StepAnswer) -> Result<Json<OrderBody>, ApiError> {
-    match step {
-        StepAnswer::Done(order) => Ok(Json(order.into())),
-        StepAnswer::Refused(status) => Err(ApiError::order_state(status)),
-        StepAnswer::NotFound => Err(ApiError::new(Code::OrderNotFound)),
-        StepAnswer::OfVouchers(vouchers) => Err(ApiError::order_ambiguous(&vouchers)),
-    }
+    Ok(Json(found.into()))
 }
 
 /// Cancels an unpaid order: one's own, or anybody's for an administrator. Its voucher is on sale again, and
@@ -253,11 +234,16 @@ pub async fn cancel(
     session: Session,
     OrderPath(key): OrderPath,
 ) -> Result<Json<OrderBody>, ApiError> {
-    let own = app.orders.cancel(key, Actor::Buyer(session.user)).await?;
-    if own == StepAnswer::NotFound && session.may_administer(&app).await? {
-        return answer(app.orders.cancel(key, Actor::Administrator(Some(session.user))).await?);
-    }
-    answer(own)
+    let own = app.orders.cancel(key, Actor::Buyer(session.user)).await;
+    let cancelled = match own {
+        Err(Stop::Refused(Refusal { code: Code::OrderNotFound, .. }))
+            if session.may_administer(&app).await? =>
+        {
+            app.orders.cancel(key, Actor::Administrator(Some(session.user))).await
+        }
+        own => own,
+    };
+    Ok(Json(cancelled?.into()))
 }
 
 /// Gives the money of a paid order back. The order is refunded, and its voucher on sale again, when the payment
@@ -277,8 +263,8 @@ pub async fn refund(
     admin: AdminSession,
     OrderPath(key): OrderPath,
 ) -> Result<(StatusCode, Json<OrderBody>), ApiError> {
-    let step = app.orders.administer(AdministratorStep::Refund, key, Some(admin.user)).await?;
-    Ok((StatusCode::ACCEPTED, answer(step)?))
+    let order = app.orders.administer(AdministratorStep::Refund, key, Some(admin.user)).await?;
+    Ok((StatusCode::ACCEPTED, Json(order.into())))
 }
 
 /// Redeems a paid order, once.
@@ -298,7 +284,8 @@ pub async fn redeem(
     admin: AdminSession,
     OrderPath(key): OrderPath,
 ) -> Result<Json<OrderBody>, ApiError> {
-    answer(app.orders.administer(AdministratorStep::Redeem, key, Some(admin.user)).await?)
+    let order = app.orders.administer(AdministratorStep::Redeem, key, Some(admin.user)).await?;
+    Ok(Json(order.into()))
 }
 
 /// Ends a refund that the payment gateway does not take: an administrator has given the money back outside it. The
@@ -319,7 +306,8 @@ pub async fn settle(
     admin: AdminSession,
     OrderPath(key): OrderPath,
 ) -> Result<Json<OrderBody>, ApiError> {
-    answer(app.orders.administer(AdministratorStep::SettleOutside, key, Some(admin.user)).await?)
+    let step = AdministratorStep::SettleOutside;
+    Ok(Json(app.orders.administer(step, key, Some(admin.user)).await?.into()))
 }
 
 /// The steps that an order has taken after the purchase, the oldest first: what, by whom, when.
@@ -338,6 +326,6 @@ pub async fn list_steps(
     OrderPath(key): OrderPath,
 ) -> Result<Json<Vec<LoggedStep>>, ApiError> {
     let pool = app.database.pool();
-    let order = only(orders::find(pool, key, None).await?)?;
+    let order = orders::find(pool, key, None).await?;
     Ok(Json(order_steps::list_of(pool, &order).await?))
 }

@@ -9,7 +9,6 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tracing::Level;
 use utoipa::ToSchema;
 
 use super::auth::{AdminSession, Session};
@@ -20,7 +19,7 @@ use super::schemas::{Amount, Id};
 use super::webhook::{SIGNATURE, Webhook};
 use super::{ApiError, App};
 use crate::model::{OrderId, SharedClock};
-use crate::orders::{GatewayError, PayError, PaymentGateway, PaymentRequest, RefundRequest};
+use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::payments::{Money, Notice, NoticeOutcome, OpenPayment, PaymentId};
 use crate::store::refunds::{self, Refund};
 use crate::store::unmatched_payments::{self, UnmatchedPayment};
@@ -109,28 +108,6 @@ pub struct PaymentBody {
     pub pay_url: String,
     /// After this instant the order is cancelled.
     pub pay_by: DateTime<Utc>,
-}
-
-impl From<PayError> for ApiError {
-    fn from(error: PayError) -> Self {
-        match error {
-            PayError::NotFound => Self::new(Code::OrderNotFound),
-            PayError::OfVouchers(vouchers) => Self::order_ambiguous(&vouchers),
-            PayError::Refused(status) => Self::order_state(status),
-            PayError::AskLater(wait) => Self::unavailable()
-                .detail("the payment gateway is being asked where to pay: try again")
-                .retry_after(wait),
-            PayError::NoGateway => {
-                Self::new(Code::Unavailable).detail("nothing takes payments here: SECKILL_PAYMENTS")
-            }
-            PayError::Gateway(error, pause) => {
-                let error = format!("a payment could not be announced: {error}");
-                let detail = "the payment gateway does not answer: try again";
-                Self::unavailable().detail(detail).retry_after(pause).caused_by(Level::WARN, error)
-            }
-            PayError::Store(error) => error.into(),
-        }
-    }
 }
 
 /// Begins a payment of one's own order, or finds the one that is pending: who asks twice pays once.

@@ -4,6 +4,7 @@
 //! A handler makes an [`ApiError`]. The layer around all routes calls [`write`], which knows the language
 //! that the request prefers, and the request's id. Causes are logged there, once, and never sent.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +12,14 @@ use std::time::Duration;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 use tracing::Level;
 
 use super::failure_cause::FailureCause;
 use super::language::Language;
-pub use super::problem_codes::{Code, ProblemKind};
-use crate::model::{OrderStatus, Refusal, VoucherId};
+use crate::model::Member;
+pub use crate::model::refusal::{Code, ProblemKind, Refusal};
 use crate::purchase::PurchaseError;
-use crate::store::StoreError;
+use crate::store::{Stop, StoreError};
 
 /// A problem on its way to the client.
 #[derive(Debug, Clone)]
@@ -28,9 +28,8 @@ pub struct ApiError {
     pub kind: &'static ProblemKind,
     status: StatusCode,
     /// A sentence about this occurrence.
-    pub detail: Option<String>,
-    retry_after: Option<Duration>,
-    members: Map<String, Value>,
+    pub detail: Option<Cow<'static, str>>,
+    member: Option<Member>,
     cause: Option<FailureCause>,
 }
 
@@ -38,19 +37,14 @@ impl ApiError {
     /// A problem with no more to say than its kind.
     pub fn new(kind: impl Into<&'static ProblemKind>) -> Self {
         let kind = kind.into();
-        Self {
-            kind,
-            status: kind.status,
-            detail: None,
-            retry_after: None,
-            members: Map::new(),
-            cause: None,
-        }
+        let status = StatusCode::from_u16(kind.status)
+            .unwrap_or_else(|error| unreachable!("the table has statuses: {error}"));
+        Self { kind, status, detail: None, member: None, cause: None }
     }
 
     /// With a sentence about this occurrence.
     #[must_use]
-    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+    pub fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
         self.detail = Some(detail.into());
         self
     }
@@ -62,7 +56,7 @@ impl ApiError {
     }
 
     /// A request that makes no sense, and why.
-    pub fn invalid(detail: impl Into<String>) -> Self {
+    pub fn invalid(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::InvalidRequest).detail(detail)
     }
 
@@ -74,44 +68,29 @@ impl ApiError {
 
     /// Too many requests; `wait` until the next may succeed.
     pub fn too_many_requests(wait: Duration) -> Self {
-        Self { retry_after: Some(wait), ..Self::new(Code::TooManyRequests) }
+        Refusal::too_many_requests(wait).into()
     }
 
     /// The request cannot be answered now.
     pub fn unavailable() -> Self {
-        Self { retry_after: Some(Duration::from_secs(1)), ..Self::new(Code::Unavailable) }
+        Self::new(Code::Unavailable).retry_after(Duration::from_secs(1))
     }
 
     /// With `Retry-After`: the request may succeed when `wait` is over.
     #[must_use]
     pub fn retry_after(self, wait: Duration) -> Self {
-        Self { retry_after: Some(wait), ..self }
-    }
-
-    /// The order is in a state that does not allow what was asked for.
-    pub fn order_state(status: OrderStatus) -> Self {
-        Self::new(Code::OrderState).member("order_status", json!(status))
-    }
-
-    /// Orders of several vouchers have the id that was named.
-    pub fn order_ambiguous(vouchers: &[VoucherId]) -> Self {
-        Self::new(Code::OrderAmbiguous).member("voucher_ids", json!(vouchers))
-    }
-
-    fn member(mut self, name: &str, value: Value) -> Self {
-        self.members.insert(name.to_owned(), value);
-        self
+        Self { member: Some(Member::RetryAfter(wait)), ..self }
     }
 
     fn to_json(&self, language: Language, request_id: &str) -> Vec<u8> {
         let document = ProblemDocument {
             r#type: format!("urn:seckill:problem:{}", self.kind.code),
-            title: self.kind.title(language),
+            title: language.choose(self.kind.english_title, self.kind.chinese_title),
             status: self.status.as_u16(),
             code: self.kind.code,
             request_id,
             detail: self.detail.as_deref(),
-            members: &self.members,
+            member: self.member.as_ref().filter(|it| !matches!(it, Member::RetryAfter(_))),
         };
         serde_json::to_vec(&document).unwrap_or_else(|error| unreachable!("only text: {error}"))
     }
@@ -127,26 +106,20 @@ struct ProblemDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<&'a str>,
     #[serde(flatten)]
-    members: &'a Map<String, Value>,
+    member: Option<&'a Member>,
 }
 
 impl From<Refusal> for ApiError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::VoucherNotFound => Self::new(Code::VoucherNotFound),
-            Refusal::SaleNotStarted { begin_time } => {
-                Self::new(Code::SaleNotStarted).member("begin_time", json!(begin_time))
-            }
-            Refusal::SaleEnded => Self::new(Code::SaleEnded),
-            Refusal::SalePaused => Self::new(Code::SalePaused),
-            Refusal::SoldOut => Self::new(Code::SoldOut),
-            Refusal::DrawOpen => Self::new(Code::DrawOpen),
-            Refusal::LineOpen => Self::new(Code::LineOpen),
-            Refusal::AlreadyBought { order_id } => {
-                Self::new(Code::AlreadyBought).member("order_id", json!(order_id))
-            }
-            Refusal::OrderInProgress => Self::new(Code::OrderInProgress),
-            Refusal::TooManyRequests { wait } => Self::too_many_requests(wait),
+    fn from(Refusal { code, member, detail }: Refusal) -> Self {
+        Self { member, detail, ..Self::new(code) }
+    }
+}
+
+impl From<Stop> for ApiError {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Refused(refusal) => refusal.into(),
+            Stop::Failed(error) => error.into(),
         }
     }
 }
@@ -177,7 +150,7 @@ impl From<PurchaseError> for ApiError {
             Some(wait) => Self::unavailable().retry_after(wait),
             None => Self::new(Code::Internal),
         };
-        Self { detail: answer.detail.map(str::to_owned), ..told }.caused_by(level, error)
+        Self { detail: answer.detail.map(Cow::Borrowed), ..told }.caused_by(level, error)
     }
 }
 
@@ -186,7 +159,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         let headers = response.headers_mut();
-        if let Some(wait) = self.retry_after {
+        if let Some(Member::RetryAfter(wait)) = self.member {
             // Whole seconds, rounded up, so that a client that obeys is not refused again.
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             headers.insert(header::RETRY_AFTER, seconds.max(1).into());
@@ -245,7 +218,7 @@ mod tests {
             // The metrics count it under the same word.
             assert_eq!(answer.outcome(), code);
             assert_eq!(told.detail.as_deref(), answer.detail);
-            assert_eq!(told.retry_after, answer.retry_after);
+            assert_eq!(told.member, answer.retry_after.map(Member::RetryAfter));
         }
     }
 }

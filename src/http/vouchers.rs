@@ -13,12 +13,11 @@ use utoipa::ToSchema;
 use super::auth::AdminSession;
 use super::body::{JsonBody, maybe_whole_number, whole_number};
 use super::limits::Anybody;
-use super::problem::Code;
 use super::schemas::{Amount, Id, Limit, PayWithin, SaleInstant, Subtitle, Terms, Title};
 use super::voucher_pages::{FIRST_PAGE, VoucherBody};
 use super::{ApiError, App};
 use crate::model::{Clock, InvalidId, VoucherId};
-use crate::store::vouchers::{self, Changed, NewDraw, NewVoucher, StockChange, VoucherChange};
+use crate::store::vouchers::{self, NewDraw, NewVoucher, StockChange, VoucherChange};
 
 /// How long a sale lasts when nothing is said.
 const DEFAULT_SALE: TimeDelta = TimeDelta::hours(24);
@@ -301,22 +300,8 @@ pub async fn change(
     let change = VoucherChange::from(body);
     change.check().map_err(ApiError::invalid)?;
     let turn = app.database.steps_of(id).await?;
-    let changed = vouchers::change(&turn, id, &change).await?;
+    let voucher = vouchers::change(&turn, id, &change).await?;
     drop(turn);
-    match changed {
-        Changed::Voucher(voucher) => {
-            app.purchases.voucher_changed(id);
-            Ok(Json(VoucherBody::at(voucher, app.purchases.clock().now())))
-        }
-        Changed::NotFound => Err(ApiError::new(Code::VoucherNotFound)),
-        Changed::SoldAlready => Err(ApiError::new(Code::StockIsSold)),
-        Changed::SaleCancelled => Err(ApiError::new(Code::SaleCancelled)),
-        Changed::DrawClosed => Err(ApiError::new(Code::DrawClosed).detail(
-            "the draw has its public number: until it is drawn, only texts and a later end change",
-        )),
-        Changed::StockTooLarge => Err(ApiError::invalid("there would be too many to count")),
-        Changed::NoDuration => Err(ApiError::invalid(
-            "begin_time must lie before end_time, and a draw that is to come between them",
-        )),
-    }
+    app.purchases.voucher_changed(id);
+    Ok(Json(VoucherBody::at(voucher, app.purchases.clock().now())))
 }

@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use super::Orders;
 use super::worker::{Work, Worker};
-use crate::model::{UserId, VoucherId};
+use crate::model::{HeldFor, UserId, VoucherId};
 use crate::purchase::Purchases;
-use crate::store::entries::{self, Entered, Served, Wish};
-use crate::store::{Database, Service, StoreError, order_steps};
+use crate::store::entries::{self, Granted, Served, Wish};
+use crate::store::{Database, DatabaseClock, Service, StoreError, order_steps};
 use group_commit::{Answer, Batcher, Limits, Slots};
 
 /// Buyers who enter in one transaction.
@@ -25,46 +25,46 @@ const ENTERED_AT_ONCE: NonZero<usize> = NonZero::new(2).unwrap();
 const OFFERS: i64 = 256;
 
 /// Takes buyers in, and out.
-pub(super) type EntryBatcher = Batcher<Wish, Entered, StoreError, VoucherId>;
+pub(super) type EntryBatcher = Batcher<Wish, Granted, StoreError, VoucherId>;
 
-pub(super) fn entry_batcher(database: &Database) -> EntryBatcher {
-    let database = database.clone();
+pub(super) fn entry_batcher(database: &Database, clock: &Arc<DatabaseClock>) -> EntryBatcher {
+    let (database, clock) = (database.clone(), Arc::clone(clock));
     let slots = Slots::new(ENTERED_AT_ONCE).keys(NonZero::<usize>::MIN);
     Batcher::keyed(ENTER, slots, move |wishes: Vec<(VoucherId, Wish)>, _| {
-        let database = database.clone();
+        let (database, clock) = (database.clone(), Arc::clone(&clock));
         async move {
             let voucher = wishes[0].0;
             let wishes: Vec<Wish> = wishes.into_iter().map(|(_, wish)| wish).collect();
             let turn = database.buyers_steps_of(voucher).await?;
-            let entered = entries::enter(&turn, voucher, &wishes).await?;
-            Ok(entered.into_iter().map(Answer::Done).collect())
+            let granted = entries::enter(&turn, &clock, voucher, &wishes).await?;
+            Ok(granted.into_iter().map(Answer::Done).collect())
         }
     })
 }
 
 impl Orders {
     /// Enters `buyer` into the draw of `voucher`, or at the end of its line.
-    pub async fn enter(&self, voucher: VoucherId, buyer: UserId) -> Result<Entered, StoreError> {
+    pub async fn enter(&self, voucher: VoucherId, buyer: UserId) -> Result<Granted, StoreError> {
         self.wish(voucher, Wish { buyer, new_id: Some(Uuid::new_v4()) }).await
     }
 
     /// Takes `buyer` out of the draw, or the line.
-    pub async fn leave(&self, voucher: VoucherId, buyer: UserId) -> Result<Entered, StoreError> {
+    pub async fn leave(&self, voucher: VoucherId, buyer: UserId) -> Result<Granted, StoreError> {
         self.wish(voucher, Wish { buyer, new_id: None }).await
     }
 
-    async fn wish(&self, voucher: VoucherId, wish: Wish) -> Result<Entered, StoreError> {
-        let entered = self.entries.submit_to(voucher, wish).await;
-        let entered = entered.map_err(|error| StoreError::from_batch(Service::Postgres, error))?;
+    async fn wish(&self, voucher: VoucherId, wish: Wish) -> Result<Granted, StoreError> {
+        let granted = self.entries.submit_to(voucher, wish).await;
+        let granted = granted.map_err(|error| StoreError::from_batch(Service::Postgres, error))?;
         // With the first in line, and with the last one who leaves, it changes who may buy.
-        let may_change_the_sale = match &entered {
-            Entered::Entered(entry) => entry.ahead == Some(0),
-            entered => *entered == Entered::Left,
+        let may_change_the_sale = match &granted {
+            Granted::Entered(entry) => entry.ahead == Some(0),
+            granted => *granted == Granted::Left,
         };
         if may_change_the_sale {
             self.purchases.voucher_changed(voucher);
         }
-        Ok(entered)
+        Ok(granted)
     }
 }
 
@@ -96,14 +96,17 @@ impl LineWork {
         let pool = self.database.pool();
         let now = order_steps::time(pool).await?;
         let due = entries::find_due(pool, now, &self.failed, OFFERS).await?;
-        let Some((voucher, count)) = due else {
+        let Some((voucher, held_for, count)) = due else {
             self.failed.clear();
             return Ok(false);
         };
-        let served = self.serve(voucher, count).await;
+        let served = match held_for {
+            HeldFor::Draw => self.draw(voucher).await,
+            _ => self.offer(voucher, count).await,
+        };
         match served {
-            Ok(Served::Idle) => self.failed.push(voucher),
-            Ok(Served::Drawn | Served::Served) => self.purchases.voucher_changed(voucher),
+            Ok(Served::Idle | Served::SaleEnded) => self.failed.push(voucher),
+            Ok(Served::Drawn | Served::Offered) => self.purchases.voucher_changed(voucher),
             Ok(Served::IdTaken) => {
                 tracing::warn!(%voucher, "another order has an id, taking others")
             }
@@ -115,10 +118,15 @@ impl LineWork {
         Ok(true)
     }
 
-    async fn serve(&self, voucher: VoucherId, count: i64) -> Result<Served, StoreError> {
+    async fn draw(&self, voucher: VoucherId) -> Result<Served, StoreError> {
+        let turn = self.database.steps_of(voucher).await?;
+        entries::draw_entries(&turn, voucher).await
+    }
+
+    async fn offer(&self, voucher: VoucherId, count: i64) -> Result<Served, StoreError> {
         let ids = try_join_all((0..count).map(|_| self.purchases.new_order_id())).await?;
         let turn = self.database.steps_of(voucher).await?;
-        entries::serve(&turn, voucher, &ids).await
+        entries::offer(&turn, voucher, &ids).await
     }
 }
 

@@ -15,6 +15,5 @@ pub mod winding_up;
 mod worker;
 
 pub use gateway::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
-pub use pay::PayError;
-pub use steps::{Orders, StepAnswer};
+pub use steps::Orders;
 pub use worker::Worker;

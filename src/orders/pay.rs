@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::gateway_work::pause_after;
-use super::{GatewayError, Orders, PaymentRequest};
-use crate::model::{OrderStatus, UserId, VoucherId};
-use crate::store::orders::{Found, OrderKey};
-use crate::store::payments::{self, Notice, NoticeOutcome, OpenPayment, Opened, PaymentId};
-use crate::store::{StoreError, orders, unmatched_payments};
+use super::{Orders, PaymentRequest};
+use crate::model::{Code, Member, OrderStatus, Refusal, UserId};
+use crate::store::orders::OrderKey;
+use crate::store::payments::{self, Notice, NoticeOutcome, OpenPayment, PaymentId, Pending};
+use crate::store::{Stop, StoreError, orders, unmatched_payments};
 use crate::telemetry;
 
 /// How long a server has to itself what it asks the gateway for: longer than the gateway may take to answer.
@@ -15,58 +15,36 @@ const ASK_WITHIN: Duration = Duration::from_secs(4);
 /// The longest pause between two messages of a payment: its buyer is there, and the time to pay runs.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// A buyer cannot pay.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the messages say it
-pub enum PayError {
-    #[error("the buyer has no such order")]
-    NotFound,
-    #[error("the buyer has an order by this id of several vouchers")]
-    OfVouchers(Vec<VoucherId>),
-    #[error("there is nothing to pay, the order is {}", .0.as_str())]
-    Refused(OrderStatus),
-    #[error("nothing takes payments here")]
-    NoGateway,
-    #[error("the gateway is being asked, or was asked in vain a moment ago")]
-    AskLater(Duration),
-    #[error("{0}")]
-    Gateway(GatewayError, Duration),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
 impl Orders {
     /// Begins a payment of `buyer`'s order, or finds the one that is pending. The `pay_url` is there.
-    pub async fn pay(
-        &self,
-        key: impl Into<OrderKey>,
-        buyer: UserId,
-    ) -> Result<OpenPayment, PayError> {
-        let order = match orders::find(self.database.pool(), key.into(), Some(buyer)).await? {
-            Found::Order(order) => order,
-            Found::Nothing => return Err(PayError::NotFound),
-            Found::OfVouchers(vouchers) => return Err(PayError::OfVouchers(vouchers)),
-        };
+    ///
+    /// # Errors
+    /// `unavailable` also if the gateway does not say where to pay.
+    pub async fn pay(&self, key: impl Into<OrderKey>, buyer: UserId) -> Result<OpenPayment, Stop> {
+        let order = orders::find(self.database.pool(), key.into(), Some(buyer)).await?;
         if order.status != OrderStatus::Unpaid {
-            return Err(PayError::Refused(order.status));
+            return Err(Refusal::order_state(order.status).into());
         }
-        let gateway = self.gateway.as_ref().ok_or(PayError::NoGateway)?;
+        let Some(gateway) = &self.gateway else {
+            let nobody = "nothing takes payments here: SECKILL_PAYMENTS";
+            return Err(Refusal::from(Code::Unavailable).detail(nobody).into());
+        };
         // Each statement has its own turn: meanwhile the gateway is asked.
         let turn = async || self.database.buyers_steps_of(order.voucher_id).await;
-        let opened = payments::open(&*turn().await?, &order, buyer, ASK_WITHIN).await?;
-        let (mut payment, attempt) = match opened {
-            Opened::Payment(payment) => return Ok(payment),
-            Opened::Ask { payment, attempt } => (payment, attempt),
-            Opened::AskLater { wait } => return Err(PayError::AskLater(wait)),
-            Opened::Refused(status) => return Err(PayError::Refused(status)),
-            Opened::NotFound => return Err(PayError::NotFound),
+        let Pending { mut payment, attempt, wait } =
+            payments::open(&*turn().await?, &order, buyer, ASK_WITHIN).await?;
+        if payment.pay_url.is_some() {
+            return Ok(payment);
+        }
+        let Some(attempt) = attempt else {
+            return Err(unavailable("is being asked where to pay", wait).into());
         };
         let OpenPayment { id, amount, pay_by, .. } = payment;
         match gateway.request_payment(PaymentRequest { payment: id, amount, pay_by }).await {
             Ok(pay_url) => {
                 let status = payments::keep_pay_url(&*turn().await?, id, &pay_url).await?;
                 if status != OrderStatus::Unpaid {
-                    return Err(PayError::Refused(status));
+                    return Err(Refusal::order_state(status).into());
                 }
                 payment.pay_url = Some(pay_url);
                 Ok(payment)
@@ -74,11 +52,12 @@ impl Orders {
             Err(error) => {
                 // It is asked again, by the same name, when the buyer presses again after that.
                 let pause = pause_after(attempt).min(LONGEST_PAUSE);
+                tracing::warn!(payment = %id, %error, "a payment could not be announced");
                 // Where this fails, it is asked again when the claim ends.
                 if let Ok(turn) = turn().await {
                     let _ = payments::ask_later(&turn, id, attempt, pause).await;
                 }
-                Err(PayError::Gateway(error, pause))
+                Err(unavailable("does not answer", pause).into())
             }
         }
     }
@@ -136,4 +115,10 @@ impl Orders {
         }
         Ok(())
     }
+}
+
+/// The gateway does not say now where to pay.
+fn unavailable(why: &str, wait: Duration) -> Refusal {
+    let detail = format!("the payment gateway {why}: try again");
+    Refusal::from(Code::Unavailable).detail(detail).with(Member::RetryAfter(wait))
 }

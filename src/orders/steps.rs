@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::model::{Order, OrderStatus, UserId, VoucherId};
+use crate::model::{Code, Order, OrderStatus, Refusal, UserId};
 use crate::purchase::Purchases;
-use crate::store::order_steps::{self, Actor, AdministratorStep, Step};
-use crate::store::orders::{Found, OrderKey};
-use crate::store::{Database, Service, StoreError, orders};
+use crate::store::order_steps::{self, Actor, AdministratorStep};
+use crate::store::orders::OrderKey;
+use crate::store::{Database, Service, Stop, StoreError, orders};
 
 use super::PaymentGateway;
 use super::expiry::Expiry;
@@ -26,19 +26,6 @@ pub struct Orders {
     pub(super) entries: EntryBatcher,
 }
 
-/// What became of the wish to take a step, and the order as it is after it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StepAnswer {
-    /// This call did it.
-    Done(Order),
-    /// The order was in this state, which does not allow it. Nothing was changed.
-    Refused(OrderStatus),
-    /// There is no such order.
-    NotFound,
-    /// Orders of these vouchers have the id: the voucher has to be named.
-    OfVouchers(Vec<VoucherId>),
-}
-
 impl Orders {
     /// Orders in `database`, of vouchers that `purchases` sells.
     pub fn new(
@@ -46,7 +33,7 @@ impl Orders {
         purchases: Arc<Purchases>,
         gateway: Option<Arc<dyn PaymentGateway>>,
     ) -> Self {
-        let entries = entry_batcher(&database);
+        let entries = entry_batcher(&database, purchases.clock());
         Self { database, purchases, gateway, entries }
     }
 
@@ -63,11 +50,7 @@ impl Orders {
     }
 
     /// Cancels an unpaid order: its buyer's own, or anybody's for an administrator.
-    pub async fn cancel(
-        &self,
-        key: impl Into<OrderKey>,
-        actor: Actor,
-    ) -> Result<StepAnswer, StoreError> {
+    pub async fn cancel(&self, key: impl Into<OrderKey>, actor: Actor) -> Result<Order, Stop> {
         let buyer = match actor {
             Actor::Buyer(user) => Some(user),
             Actor::Administrator(_) => None,
@@ -88,7 +71,7 @@ impl Orders {
         step: AdministratorStep,
         key: impl Into<OrderKey>,
         administrator: Option<UserId>,
-    ) -> Result<StepAnswer, StoreError> {
+    ) -> Result<Order, Stop> {
         let take = async |order: &Order| {
             let turn = self.database.steps_of(order.voucher_id).await?;
             order_steps::take(&turn, step, order, administrator).await
@@ -97,32 +80,25 @@ impl Orders {
     }
 
     /// Takes a step of the order that `key` names, if it is `buyer`'s and in the state `from`. A state that this cheap
-    /// look finds to be another one locks no row: that is what a flood of such requests would cost everybody.
+    /// look finds to be another one locks no row: that is what a flood of such requests would cost everybody. Returns the order
+    /// as it is after the step.
     async fn step(
         &self,
         key: OrderKey,
         from: OrderStatus,
         buyer: Option<UserId>,
-        take: impl AsyncFnOnce(&Order) -> Result<Step, StoreError>,
-    ) -> Result<StepAnswer, StoreError> {
-        let order = match orders::find(self.database.pool(), key, buyer).await? {
-            Found::Order(order) if order.status != from => {
-                return Ok(StepAnswer::Refused(order.status));
-            }
-            Found::Order(order) => order,
-            Found::Nothing => return Ok(StepAnswer::NotFound),
-            Found::OfVouchers(vouchers) => return Ok(StepAnswer::OfVouchers(vouchers)),
-        };
-        match take(&order).await? {
-            Step::NotFound => return Ok(StepAnswer::NotFound),
-            Step::Refused(status) => return Ok(StepAnswer::Refused(status)),
-            Step::Done => self.purchases.order_changed(order.user_id, order.voucher_id),
-        }
+        take: impl AsyncFnOnce(&Order) -> Result<OrderStatus, Stop>,
+    ) -> Result<Order, Stop> {
         let pool = self.database.pool();
-        match orders::find_of_voucher(pool, order.voucher_id, order.id).await {
-            Ok(after) => Ok(after.map_or(StepAnswer::NotFound, StepAnswer::Done)),
-            // The step was done, whatever becomes of this look: the caller must not hear that nothing was.
-            Err(error) => Err(StoreError::unknown(Service::Postgres, error)),
+        let order = orders::find(pool, key, buyer).await?;
+        if order.status != from {
+            return Err(Refusal::order_state(order.status).into());
         }
+        take(&order).await?;
+        self.purchases.order_changed(order.user_id, order.voucher_id);
+        // The step was done, whatever becomes of this look: the caller must not be told that nothing was.
+        let after = orders::find_of_voucher(pool, order.voucher_id, order.id).await;
+        let after = after.map_err(|error| StoreError::unknown(Service::Postgres, error))?;
+        after.ok_or_else(|| Code::OrderNotFound.into())
     }
 }

@@ -3,8 +3,8 @@
 
 use super::worker::{Work, Worker};
 use crate::model::{Order, OrderStatus, VoucherId};
-use crate::store::order_steps::{self, Actor, AdministratorStep, Step};
-use crate::store::{Database, StoreError, cancelled_sales};
+use crate::store::order_steps::{self, Actor, AdministratorStep};
+use crate::store::{Database, Stop, StoreError, cancelled_sales};
 
 /// Orders of one sale that are looked for at once.
 const LOOK_FOR: i64 = 100;
@@ -56,11 +56,11 @@ impl WindingUp {
         for order in open {
             let is_unpaid = order.status == OrderStatus::Unpaid;
             match self.end(&order, is_unpaid).await {
-                Ok(Step::Done) if is_unpaid => done.cancelled += 1,
-                Ok(Step::Done) => done.refunded += 1,
-                Ok(_) => {}
+                Ok(_) if is_unpaid => done.cancelled += 1,
+                Ok(_) => done.refunded += 1,
+                Err(Stop::Refused(_)) => {}
                 // An order that somebody holds, or a broken one, keeps no other order from its end.
-                Err(error) => failure = Some(error),
+                Err(Stop::Failed(error)) => failure = Some(error),
             }
         }
         match failure {
@@ -69,7 +69,7 @@ impl WindingUp {
         }
     }
 
-    async fn end(&self, order: &Order, is_unpaid: bool) -> Result<Step, StoreError> {
+    async fn end(&self, order: &Order, is_unpaid: bool) -> Result<OrderStatus, Stop> {
         let turn = self.database.steps_of(order.voucher_id).await?;
         if is_unpaid {
             order_steps::cancel(&turn, order, Actor::Administrator(None)).await

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::PurchaseError;
-use crate::store::Placement;
+use crate::store::Placed;
 use crate::telemetry::name;
 
 /// How long an open circuit refuses every purchase. Then it lets one purchase through in each such
@@ -38,7 +38,7 @@ impl Breaker {
     }
 
     /// Learns from what became of an order. [`Failure`](super::Failure) says what opens the circuit.
-    pub fn record(&self, placed: &Result<Placement, PurchaseError>) {
+    pub fn record(&self, placed: &Result<Placed, PurchaseError>) {
         let mut open_until = self.open_until();
         match placed {
             Err(error) if error.failure().opens_circuit() => {
@@ -66,6 +66,7 @@ impl Breaker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Code;
     use crate::store::{Service, StoreError};
 
     #[tokio::test(start_paused = true)]
@@ -84,7 +85,7 @@ mod tests {
         }
         tokio::time::advance(OPEN_FOR).await;
         assert!(breaker.check().is_ok());
-        breaker.record(&Ok(Placement::SoldOut));
+        breaker.record(&Ok(Placed::Refused(Code::SoldOut.into())));
         assert!(breaker.check().is_ok() && breaker.check().is_ok());
     }
 

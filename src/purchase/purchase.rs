@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use quick_cache::sync::Cache;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -16,12 +16,12 @@ use super::recent_orders::RecentOrders;
 use super::sales::{Sale, Sales};
 use super::{PurchaseError, PurchaseLoad, PurchasesOptions, Strategy};
 use crate::model::{
-    Clock, Order, OrderId, Outcome, RecentPeak, Refusal, Share, SharedClock, Shares, TokenBuckets,
-    UserId, Voucher, VoucherId,
+    Clock, Code, Member, Order, OrderId, Outcome, RecentPeak, Refusal, Share, SharedClock, Shares,
+    TokenBuckets, UserId, Voucher, VoucherId,
 };
 use crate::store::{
-    Database, DatabaseClock, Keys, NewOrder, OrderIdError, OrderIds, OrderWriter, Placement,
-    Service, StoreError, has_distributed_orders, orders, read_at_start, vouchers,
+    Database, DatabaseClock, Keys, NewOrder, OrderIdError, OrderIds, OrderWriter, Placed, Service,
+    StoreError, has_distributed_orders, orders, read_at_start, vouchers,
 };
 use crate::telemetry::{self, SPANS};
 use redis_link::Redis;
@@ -79,7 +79,6 @@ impl Purchases {
             strategy: options.strategy,
             limit: options.burst,
             sales: Sales::new(&database, &clock),
-            clock,
             recent_orders: RecentOrders::new(),
             owners: OrderOwners::new(&database),
             permits: Arc::new(Semaphore::new(options.burst)),
@@ -93,9 +92,11 @@ impl Purchases {
             order_ids,
             order_writer: OrderWriter::new(
                 database,
+                Arc::clone(&clock),
                 options.strategy.writer_limits(),
                 is_distributed,
             ),
+            clock,
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
         }))
@@ -113,68 +114,93 @@ impl Purchases {
         user: UserId,
         voucher: VoucherId,
     ) -> Result<Outcome, PurchaseError> {
-        // From memory: has the user bought a moment ago, is the voucher on sale, is it sold out?
-        if let Some(order_id) = self.recent_orders.find(user, voucher) {
-            return Ok(Outcome::Refused(Refusal::AlreadyBought { order_id }));
-        }
-        // Once an attempt asks the database, it costs a token of the buyer's: here for a voucher that may be made up.
-        let mut charged = false;
-        if !self.sales.remembers(voucher)
-            && let Some(refused) = self.charge(user, &mut charged)
-        {
-            return Ok(refused);
-        }
-        let Some(sale) = self.sales.find(voucher).await.map_err(PurchaseError::Read)? else {
-            return Ok(Outcome::Refused(Refusal::VoucherNotFound));
-        };
-        let at = self.clock.now();
-        if let Some(order_id) = self.recent_orders.find_of(user, &sale.voucher) {
-            return Ok(Outcome::Refused(Refusal::AlreadyBought { order_id }));
-        }
-        if let Some(refusal) = sale.refusal_at(at) {
-            // Until memory has the owners, the database is asked.
-            let asks = sale.max_orders(at) > 0 && !self.owners.are_in_memory(&sale.voucher);
-            if asks && let Some(refused) = self.charge(user, &mut charged) {
-                return Ok(refused);
+        match self.admit_purchase(user, voucher).await {
+            Ok(admitted) => {
+                // From here on the purchase runs to its end, whether its buyer waits for it or not.
+                let purchase = Arc::clone(self).lock_and_place(user, admitted);
+                let task = self.tasks.spawn_on(purchase.in_current_span(), &self.runtime);
+                task.await.unwrap_or(Err(PurchaseError::Panicked))
             }
-            let owned = self.owned(user, &sale, at).await.map_err(PurchaseError::Read)?;
-            return Ok(refused(owned, refusal));
+            Err(Declined::Refused(refusal)) => Ok(Outcome::Refused(refusal)),
+            Err(Declined::Failed(error)) => Err(error),
         }
-        if let Some(until) = self.pauses.get(&(user, voucher)).filter(|until| *until > at) {
-            return Ok(paused(user, until - at));
-        }
-        if let Some(refused) = self.charge(user, &mut charged) {
-            return Ok(refused);
-        }
+    }
+
+    /// Everything that may turn an attempt away before it costs the stores something, in this order.
+    async fn admit_purchase(&self, user: UserId, voucher: VoucherId) -> Result<Admitted, Declined> {
+        not_bought(self.recent_orders.find(user, voucher))?;
+        let sale = self.known_sale(user, voucher).await?;
+        let at = self.clock.now();
+        not_bought(self.recent_orders.find_of(user, &sale.voucher))?;
+        self.on_sale(user, &sale, at).await?;
+        self.not_pausing(user, voucher, at)?;
+        self.within_rate(user)?;
         // Has the buyer too many purchases under way? Is there room for one more? Does the database write orders of
         // this voucher?
-        let Some(buyer_share) = self.buyers.take(user, self.strategy.purchases_of_a_buyer()) else {
-            return Ok(self.in_progress(user, voucher).await);
+        let Some(share) = self.buyers.take(user, self.strategy.purchases_of_a_buyer()) else {
+            return Err(self.in_progress(user, voucher).await.into());
         };
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = permit.map_err(|_| PurchaseError::Overloaded)?;
         self.in_flight_peak.record(self.in_flight(), self.began.elapsed());
         sale.breaker.check()?;
-        // From here on the purchase runs to its end, whether its buyer waits for it or not.
-        let purchase = Arc::clone(self).lock_and_place(user, sale, at, (buyer_share, permit));
-        let task = self.tasks.spawn_on(purchase.in_current_span(), &self.runtime);
-        task.await.unwrap_or(Err(PurchaseError::Panicked))
+        Ok(Admitted { sale, at, _permits: (share, permit) })
     }
 
-    /// Takes the lock and an id, places the order, and releases the lock. The permits are free when it ends: the
-    /// buyer may begin another purchase, and so may somebody else.
+    /// The sale. One that memory does not have may be made up: to ask the database for it costs a token of the buyer's.
+    async fn known_sale(&self, user: UserId, voucher: VoucherId) -> Result<Arc<Sale>, Declined> {
+        if !self.sales.remembers(voucher) {
+            self.within_rate(user)?;
+        }
+        let sale = self.sales.find(voucher).await.map_err(PurchaseError::Read)?;
+        sale.ok_or_else(|| Refusal::from(Code::VoucherNotFound).into())
+    }
+
+    /// Whether the sale is on. If it is not, an owner is told of the order before any refusal, and until memory has the
+    /// owners, that asks the database and costs a token of the buyer's.
+    async fn on_sale(&self, user: UserId, sale: &Sale, at: DateTime<Utc>) -> Result<(), Declined> {
+        let Some(refusal) = sale.refusal_at(at) else { return Ok(()) };
+        let most = sale.max_orders(at);
+        if most > 0 {
+            if !self.owners.are_in_memory(&sale.voucher) {
+                self.within_rate(user)?;
+            }
+            let owned = self.owners.find(user, &sale.voucher, most).await;
+            not_bought(owned.map_err(PurchaseError::Read)?)?;
+        }
+        Err(refusal.into())
+    }
+
+    /// Whether the buyer, who cancelled an order of the voucher, has waited.
+    fn not_pausing(
+        &self,
+        user: UserId,
+        voucher: VoucherId,
+        at: DateTime<Utc>,
+    ) -> Result<(), Refusal> {
+        let until = self.pauses.get(&(user, voucher)).filter(|until| *until > at);
+        let Some(until) = until else { return Ok(()) };
+        telemetry::rate_limited("pause", &user);
+        Err(Refusal::too_many_requests((until - at).to_std().unwrap_or_default()))
+    }
+
+    fn within_rate(&self, user: UserId) -> Result<(), Refusal> {
+        self.admit(user).map_err(Refusal::too_many_requests)
+    }
+
+    /// Takes the lock and an id, places the order, and releases the lock.
     async fn lock_and_place(
         self: Arc<Self>,
         user: UserId,
-        sale: Arc<Sale>,
-        at: DateTime<Utc>,
-        _permits: (Share<UserId>, OwnedSemaphorePermit),
+        Admitted { sale, at, _permits }: Admitted,
     ) -> Result<Outcome, PurchaseError> {
         // The buyer's lock and an order id, at the same time. Where the lock is not granted, a number is
         // skipped: numbers have gaps.
         let (lock, order_id) = tokio::join!(self.lock(user), self.order_ids.next());
         let lock = match lock? {
-            BuyerLock::Held => return Ok(self.in_progress(user, sale.voucher.id).await),
+            BuyerLock::Held => {
+                return Ok(Outcome::Refused(self.in_progress(user, sale.voucher.id).await));
+            }
             BuyerLock::Granted(guard) => Some(guard),
             BuyerLock::NotUsed => None,
         };
@@ -203,39 +229,31 @@ impl Purchases {
             let placed = self.order_writer.place(voucher, NewOrder { id, user, at }).await;
             let placed = placed.map_err(PurchaseError::Order);
             sale.breaker.record(&placed);
-            let outcome = match placed? {
-                Placement::Ordered(due) => {
+            let refusal = match placed? {
+                Placed::Ordered(due) => {
                     self.recent_orders.remember(user, &sale.voucher, id, asked_at);
-                    Outcome::Ordered(Order::placed(id, user, voucher, at, due))
+                    return Ok(Outcome::Ordered(Order::placed(id, user, voucher, at, due)));
                 }
-                Placement::AlreadyBought(order_id) => {
-                    self.recent_orders.remember(user, &sale.voucher, order_id, asked_at);
-                    Outcome::Refused(Refusal::AlreadyBought { order_id })
-                }
-                Placement::SoldOut => {
-                    sale.mark_sold_out();
-                    Outcome::Refused(Refusal::SoldOut)
-                }
-                Placement::SaleNotStarted => {
-                    let begin_time = sale.voucher.begin_time;
-                    Outcome::Refused(Refusal::SaleNotStarted { begin_time })
-                }
-                Placement::SaleEnded => Outcome::Refused(Refusal::SaleEnded),
-                Placement::SalePaused => Outcome::Refused(Refusal::SalePaused),
-                Placement::DrawOpen => Outcome::Refused(Refusal::DrawOpen),
-                Placement::LineOpen => Outcome::Refused(Refusal::LineOpen),
-                Placement::VoucherNotFound => Outcome::Refused(Refusal::VoucherNotFound),
-                Placement::TooSoon(until) => {
-                    self.pauses.insert((user, voucher), until);
-                    paused(user, until - self.clock.now())
-                }
-                Placement::IdTaken => {
+                Placed::Refused(refusal) => refusal,
+                Placed::IdTaken => {
                     tracing::warn!(%id, "another order has this id, taking another one");
                     id = self.order_ids.next().await?;
                     continue;
                 }
             };
-            return Ok(outcome);
+            // What the next attempt can be told from memory.
+            match (refusal.code, &refusal.member) {
+                (Code::AlreadyBought, Some(Member::OrderId(order))) => {
+                    self.recent_orders.remember(user, &sale.voucher, *order, asked_at);
+                }
+                (Code::SoldOut, _) => sale.mark_sold_out(),
+                (Code::TooManyRequests, Some(Member::RetryAfter(wait))) => {
+                    telemetry::rate_limited("pause", &user);
+                    self.pauses.insert((user, voucher), self.clock.now() + *wait);
+                }
+                _ => {}
+            }
+            return Ok(Outcome::Refused(refusal));
         }
         Err(PurchaseError::NoFreeId)
     }
@@ -252,33 +270,11 @@ impl Purchases {
         Ok(guard.map_or(BuyerLock::Held, BuyerLock::Granted))
     }
 
-    /// The order that `user` has of a voucher whose sale is not on at `at`.
-    async fn owned(
-        &self,
-        user: UserId,
-        sale: &Sale,
-        at: DateTime<Utc>,
-    ) -> Result<Option<OrderId>, StoreError> {
-        match sale.max_orders(at) {
-            0 => Ok(None),
-            most => self.owners.find(user, &sale.voucher, most).await,
-        }
-    }
-
     /// The refusal while another purchase of the same buyer is under way: the order that the buyer has, or
-    /// `order_in_progress`, also where the database does not answer which of the two it is.
-    async fn in_progress(&self, user: UserId, voucher: VoucherId) -> Outcome {
+    /// `order_in_progress`, also if the database does not answer which of the two it is.
+    async fn in_progress(&self, user: UserId, voucher: VoucherId) -> Refusal {
         let owned = self.owners.find_in_database(user, voucher).await.unwrap_or_default();
-        refused(owned, Refusal::OrderInProgress)
-    }
-
-    /// Takes a token of `user`, unless this attempt was `charged` before; a refusal where there is none.
-    fn charge(&self, user: UserId, charged: &mut bool) -> Option<Outcome> {
-        if std::mem::replace(charged, true) {
-            return None;
-        }
-        let wait = self.admit(user).err()?;
-        Some(Outcome::Refused(Refusal::TooManyRequests { wait }))
+        owned.map_or(Code::OrderInProgress.into(), Refusal::already_bought)
     }
 
     /// Lets one request of `user` ask the database, also one that is no purchase.
@@ -374,14 +370,35 @@ enum BuyerLock {
     NotUsed,
 }
 
-fn paused(user: UserId, rest: TimeDelta) -> Outcome {
-    telemetry::rate_limited("pause", &user);
-    Outcome::Refused(Refusal::TooManyRequests { wait: rest.to_std().unwrap_or_default() })
+/// An attempt that may go on.
+struct Admitted {
+    sale: Arc<Sale>,
+    at: DateTime<Utc>,
+    /// Free when the purchase ends: the buyer may begin another one, and so may somebody else.
+    _permits: (Share<UserId>, OwnedSemaphorePermit),
 }
 
-/// `refusal`, unless the buyer owns an order: its owner hears of it before any refusal.
-fn refused(owned: Option<OrderId>, refusal: Refusal) -> Outcome {
-    Outcome::Refused(owned.map_or(refusal, |order_id| Refusal::AlreadyBought { order_id }))
+/// An attempt goes no further.
+enum Declined {
+    Refused(Refusal),
+    Failed(PurchaseError),
+}
+
+impl From<Refusal> for Declined {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<PurchaseError> for Declined {
+    fn from(error: PurchaseError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// A buyer who has an order is told of it before any refusal.
+fn not_bought(owned: Option<OrderId>) -> Result<(), Refusal> {
+    owned.map_or(Ok(()), |order| Err(Refusal::already_bought(order)))
 }
 
 /// Releases the lock. If that fails, the lock's clean-up worker tries again, or the lease ends; the

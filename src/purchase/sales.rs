@@ -11,7 +11,7 @@ use quick_cache::sync::Cache;
 use tokio::time::{Instant, sleep};
 
 use super::breaker::Breaker;
-use crate::model::{Refusal, SaleStatus, Voucher, VoucherId};
+use crate::model::{Code, Member, Refusal, SaleStatus, Voucher, VoucherId};
 use crate::store::{Database, DatabaseClock, FRESH_FOR, Service, StoreError, vouchers};
 use group_commit::{Batcher, Limits};
 
@@ -74,13 +74,14 @@ impl Sale {
     pub fn refusal_at(&self, now: DateTime<Utc>) -> Option<Refusal> {
         match self.status_at(now) {
             SaleStatus::OnSale => None,
-            SaleStatus::SoldOut => Some(Refusal::SoldOut),
-            SaleStatus::Ended => Some(Refusal::SaleEnded),
-            SaleStatus::Paused => Some(Refusal::SalePaused),
-            SaleStatus::DrawOpen => Some(Refusal::DrawOpen),
-            SaleStatus::LineOpen => Some(Refusal::LineOpen),
+            SaleStatus::SoldOut => Some(Code::SoldOut.into()),
+            SaleStatus::Ended => Some(Code::SaleEnded.into()),
+            SaleStatus::Paused => Some(Code::SalePaused.into()),
+            SaleStatus::DrawOpen => Some(Code::DrawOpen.into()),
+            SaleStatus::LineOpen => Some(Code::LineOpen.into()),
             SaleStatus::Upcoming => {
-                Some(Refusal::SaleNotStarted { begin_time: self.voucher.begin_time })
+                let begins = Member::BeginTime(self.voucher.begin_time);
+                Some(Refusal::from(Code::SaleNotStarted).with(begins))
             }
         }
     }

@@ -10,8 +10,10 @@ use super::columns::{column, row};
 use super::statements::{in_time, snapshot_within, step_in_time, step_with, transaction_within};
 use super::time_limits::GIVES_WAY;
 use super::vouchers::lock_sale;
-use super::{DatabaseSession, Service, StoreError, order_steps};
-use crate::model::{Draw, Entry, EntryStatus, Line, OrderId, UserId, VoucherId};
+use super::{DatabaseClock, DatabaseSession, Service, Stop, StoreError, order_steps};
+use crate::model::{
+    Clock, Code, Draw, Entry, EntryStatus, HeldFor, Line, OrderId, Refusal, UserId, VoucherId,
+};
 
 row! { Entry: id, status, entered_at, ahead, offered_in_the_last_hour, order_id }
 
@@ -33,29 +35,21 @@ pub struct Wish {
 /// What became of a [`Wish`]. Only `Entered` and `Left` changed anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
-pub enum Entered {
+pub enum Granted {
     Entered(Entry),
     EnteredBefore,
     Left,
     NotEntered,
-    VoucherNotFound,
-    SaleNotStarted,
-    SaleEnded,
-    SalePaused,
-    AlreadyBought(OrderId),
-    /// The buyer has cancelled an order of the voucher, and may enter again at this instant.
-    TooSoon(DateTime<Utc>),
-    DrawClosed,
-    LineClosed,
+    Refused(Refusal),
 }
 
-type EnteredRow =
+type WishRow =
     (String, Option<Uuid>, Option<OrderId>, Option<DateTime<Utc>>, Option<i64>, Option<i64>);
 
-fn entered(row: &EnteredRow) -> Result<Entered, StoreError> {
-    let (outcome, id, order, until, ahead, offered) = row;
-    Ok(match (outcome.as_str(), *id, *order, *until, *offered) {
-        ("entered", Some(id), _, Some(entered_at), Some(offered)) => Entered::Entered(Entry {
+fn granted(row: &WishRow, clock: &DatabaseClock) -> Result<Granted, StoreError> {
+    let (word, id, order, until, ahead, offered) = row;
+    Ok(match (word.as_str(), *id, *until, *offered) {
+        ("entered", Some(id), Some(entered_at), Some(offered)) => Granted::Entered(Entry {
             id,
             status: if ahead.is_some() { EntryStatus::InLine } else { EntryStatus::Entered },
             entered_at,
@@ -63,35 +57,36 @@ fn entered(row: &EnteredRow) -> Result<Entered, StoreError> {
             offered_in_the_last_hour: offered,
             order_id: None,
         }),
-        ("entered_before", ..) => Entered::EnteredBefore,
-        ("left", ..) => Entered::Left,
-        ("not_entered", ..) => Entered::NotEntered,
-        ("voucher_not_found", ..) => Entered::VoucherNotFound,
-        ("sale_not_started", ..) => Entered::SaleNotStarted,
-        ("sale_ended", ..) => Entered::SaleEnded,
-        ("sale_paused", ..) => Entered::SalePaused,
-        ("already_bought", _, Some(order), ..) => Entered::AlreadyBought(order),
-        ("too_soon", _, _, Some(until), _) => Entered::TooSoon(until),
-        ("draw_closed", ..) => Entered::DrawClosed,
-        ("line_closed", ..) => Entered::LineClosed,
-        _ => return Err(StoreError::defect(Service::Postgres, format!("enter_line says {row:?}"))),
+        ("entered_before", ..) => Granted::EnteredBefore,
+        ("left", ..) => Granted::Left,
+        ("not_entered", ..) => Granted::NotEntered,
+        _ => match Refusal::read(word, *order, *until, || clock.now()) {
+            Some(refusal) => Granted::Refused(refusal),
+            None => {
+                return Err(StoreError::defect(
+                    Service::Postgres,
+                    format!("enter_line says {row:?}"),
+                ));
+            }
+        },
     })
 }
 
 /// Does what `wishes` say, all in one transaction. Returns what became of each, in their order.
 pub async fn enter(
     pool: &PgPool,
+    clock: &DatabaseClock,
     voucher: VoucherId,
     wishes: &[Wish],
-) -> Result<Vec<Entered>, StoreError> {
+) -> Result<Vec<Granted>, StoreError> {
     let query = sqlx::query_as("select * from enter_line($1, $2, $3)")
         .bind(voucher.get())
         .bind(wishes.iter().map(|wish| wish.buyer.get()).collect::<Vec<_>>())
         .bind(wishes.iter().map(|wish| wish.new_id).collect::<Vec<_>>());
-    let rows: Vec<EnteredRow> =
+    let rows: Vec<WishRow> =
         step_in_time(pool, async |session| query.fetch_all(session).await).await?;
     assert_eq!(rows.len(), wishes.len(), "enter_line says something of each wish: {rows:?}");
-    rows.iter().map(entered).collect()
+    rows.iter().map(|row| granted(row, clock)).collect()
 }
 
 /// The latest entry of `buyer` for `voucher`.
@@ -188,72 +183,63 @@ pub async fn line(pool: &PgPool, voucher: VoucherId) -> Result<Option<Line>, Sto
     in_time(pool, async |session| query.fetch_optional(session).await).await
 }
 
-/// What became of a public number for a draw.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
-#[strum(serialize_all = "snake_case")]
-pub enum Told {
-    /// The draw has this number.
-    Kept,
-    /// The entries are not closed yet.
-    DrawOpen,
-    /// The draw has another number, or takes none.
-    DrawClosed,
-    /// The sale is paused, so nothing would be drawn while everybody could compute the winners.
-    SalePaused,
-    /// Nothing is drawn any more.
-    SaleEnded,
-}
-
-column!(Told: &str);
-
 /// Keeps the public number that goes into the draw of `voucher`: once, after the close of its entries, while the sale is on.
-/// From then on until the draw [`vouchers::change`](super::vouchers::change) refuses what could change who wins. `None`: the
-/// voucher has no draw, or there is none.
-pub async fn tell_number(
-    pool: &PgPool,
-    voucher: VoucherId,
-    number: &str,
-) -> Result<Option<Told>, StoreError> {
+/// From then on until the draw [`vouchers::change`](super::vouchers::change) refuses what could change who wins.
+///
+/// # Errors
+/// `not_found`: there is no such draw. `draw_open`: its entries are not closed. `draw_closed`: it has another number, or takes
+/// none. `sale_paused`: everybody could compute the winners before anybody is drawn. `sale_ended`: nothing is drawn any more.
+pub async fn tell_number(pool: &PgPool, voucher: VoucherId, number: &str) -> Result<(), Stop> {
     // The time is read when the sale is locked: a sale that ended meanwhile draws nothing. And a worker looks every second:
     // a number without a draw would let whoever reads the seed choose, by a later end, whether there is one.
     let query = sqlx::query_scalar(
         "with now as materialized (select sale_time() as now),
          judged as (
            select case
-                    when draw_beacon_number = $2 then 'kept'
+                    when draw_beacon_number = $2 then null
                     when draw_time > now then 'draw_open'
                     when draw_beacon = '' or draw_beacon_number is not null then 'draw_closed'
                     when cancelled_at is not null or end_time <= now + interval '5 seconds' then 'sale_ended'
                     when paused then 'sale_paused'
-                    else 'kept'
-                  end as told
+                  end as refusal
            from now, vouchers join seckill_vouchers on voucher_id = id
            where id = $1 and draw_time is not null
          ), kept as (
            update vouchers set draw_beacon_number = $2, changed_at = now from judged, now
-           where id = $1 and told = 'kept' and draw_beacon_number is null
+           where id = $1 and refusal is null and draw_beacon_number is null
          )
-         select told from judged",
+         select refusal from judged",
     )
     .bind(voucher.get())
     .bind(number);
-    step_with(GIVES_WAY, pool, async |session| {
+    let told: Option<Option<Code>> = step_with(GIVES_WAY, pool, async |session| {
         lock_sale(session, voucher).await?;
         query.fetch_optional(session).await
     })
-    .await
+    .await?;
+    match told {
+        Some(None) => Ok(()),
+        Some(Some(Code::DrawOpen)) => {
+            Err(Refusal::from(Code::DrawOpen).detail("its entries are not closed yet").into())
+        }
+        Some(Some(Code::DrawClosed)) => Err(Refusal::from(Code::DrawClosed)
+            .detail("the draw has another number, or takes none")
+            .into()),
+        Some(Some(code)) => Err(code.into()),
+        None => Err(Refusal::from(Code::NotFound).detail("this voucher has no draw").into()),
+    }
 }
 
-/// A voucher whose draw is due at `now`, or of which there is something for those in line; none of `except`. And how many
-/// may be offered at once, at most `limit`.
+/// A voucher whose draw is due at `now`, or of which there is something for those in line; none of `except`. Whom it is held
+/// for, and how many may be offered at once, at most `limit`.
 pub async fn find_due(
     pool: &PgPool,
     now: DateTime<Utc>,
     except: &[VoucherId],
     limit: i64,
-) -> Result<Option<(VoucherId, i64)>, StoreError> {
+) -> Result<Option<(VoucherId, HeldFor, i64)>, StoreError> {
     let query = sqlx::query_as(
-        "select s.voucher_id, least(s.stock, $2)::bigint as count
+        "select s.voucher_id, s.held_for, least(s.stock, $2)::bigint as count
          from seckill_vouchers s join vouchers v on v.id = s.voucher_id
          where s.held_for > 0 and not s.paused and s.cancelled_at is null
            and $3 >= s.begin_time and $3 < s.end_time and s.voucher_id <> all ($1)
@@ -276,25 +262,33 @@ pub enum Served {
     /// The entries are drawn.
     Drawn,
     /// Orders were offered.
-    Served,
+    Offered,
     /// There was nothing to do.
     Idle,
+    /// The sale ended meanwhile.
+    SaleEnded,
     /// Another order has one of the ids.
     IdTaken,
 }
 
-/// Draws the entries of `voucher`, if it is time, or offers up to so many orders as there are `ids` to those who are first.
-pub async fn serve(
+column!(Served: &str);
+
+/// Draws the entries of `voucher`, if it is time.
+pub async fn draw_entries(pool: &PgPool, voucher: VoucherId) -> Result<Served, StoreError> {
+    let query = sqlx::query_scalar("select draw_entries($1)").bind(voucher.get());
+    let draw = async |session: &mut DatabaseSession| query.fetch_one(session).await;
+    transaction_within(SERVED_WITHIN, pool, draw).await
+}
+
+/// Offers up to so many orders of `voucher` as there are `ids` to those who are first in line.
+pub async fn offer(
     pool: &PgPool,
     voucher: VoucherId,
     ids: &[OrderId],
 ) -> Result<Served, StoreError> {
-    let query = sqlx::query_scalar("select serve_line($1, $2)")
+    let query = sqlx::query_scalar("select offer_to_line($1, $2)")
         .bind(voucher.get())
         .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>());
-    let serve = async |session: &mut DatabaseSession| query.fetch_one(session).await;
-    let served: String = transaction_within(SERVED_WITHIN, pool, serve).await?;
-    served
-        .parse()
-        .map_err(|_| StoreError::defect(Service::Postgres, format!("serve_line says {served}")))
+    let offer = async |session: &mut DatabaseSession| query.fetch_one(session).await;
+    transaction_within(SERVED_WITHIN, pool, offer).await
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
+use crate::model::{Code, Refusal};
 use group_commit::BatchError;
 use redis_link::LinkError;
 
@@ -45,6 +46,22 @@ pub enum StoreError {
     /// The store answered something that it never should: a defect of ours or of the data.
     #[error("{service} answered unexpectedly: {cause}")]
     Defect { service: Service, cause: Cause },
+}
+
+/// Why a step of one order, or a change of one voucher, was not done.
+#[derive(Debug, Clone, thiserror::Error)]
+#[allow(missing_docs)] // the names say it
+pub enum Stop {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error(transparent)]
+    Failed(#[from] StoreError),
+}
+
+impl From<Code> for Stop {
+    fn from(code: Code) -> Self {
+        Self::Refused(code.into())
+    }
 }
 
 /// What a session says that takes no writes, when it is asked.
@@ -157,6 +174,13 @@ impl StoreError {
         matches!(answer.code().as_deref(), Some("57014" | "55P03" | "40001" | "40P01"))
             || is_stale_plan(answer.as_ref())
             || met_a_move(answer.as_ref())
+    }
+
+    /// Whether another session held a row for too long, and nothing was done.
+    pub(super) fn is_row_held(&self) -> bool {
+        let Self::Unavailable { cause, .. } = self else { return false };
+        let answer = cause.downcast_ref().and_then(sqlx::Error::as_database_error);
+        answer.and_then(DatabaseError::code).as_deref() == Some("55P03")
     }
 
     /// Whether the role may not do it.

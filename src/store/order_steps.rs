@@ -7,32 +7,21 @@ use serde::Serialize;
 use sqlx::postgres::PgPool;
 use utoipa::ToSchema;
 
-use super::StoreError;
 use super::columns::row;
 use super::statements::{in_time, step_in_time};
-use crate::model::{Order, OrderId, OrderStatus, UserId, VoucherId};
+use super::{Service, Stop, StoreError};
+use crate::model::{Code, Order, OrderId, OrderStatus, Refusal, UserId, VoucherId};
 
-/// What became of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// It was done.
-    Done,
-    /// The order is in this state, which does not allow it. Nothing was changed.
-    Refused(OrderStatus),
-    /// There is no such order.
-    NotFound,
-}
+/// A row of a function that takes a step: why it did not, and the state of the order after it.
+type StepRow = (Option<Code>, Option<OrderStatus>);
 
-/// A row of a function that takes a step: whether it was done, and the state of the order after it.
-type StepRow = (bool, OrderStatus);
-
-impl From<Option<StepRow>> for Step {
-    fn from(row: Option<StepRow>) -> Self {
-        match row {
-            None => Self::NotFound,
-            Some((true, _)) => Self::Done,
-            Some((false, status)) => Self::Refused(status),
-        }
+/// The state of the order after the step.
+pub(super) fn taken((refusal, status): StepRow) -> Result<OrderStatus, Stop> {
+    match (refusal, status) {
+        (None, Some(status)) => Ok(status),
+        (Some(Code::OrderState), Some(status)) => Err(Refusal::order_state(status).into()),
+        (Some(code), None) => Err(code.into()),
+        row => Err(StoreError::defect(Service::Postgres, format!("a step says {row:?}")).into()),
     }
 }
 
@@ -56,16 +45,14 @@ impl Actor {
 }
 
 /// Cancels an unpaid order and puts its voucher back on sale.
-pub async fn cancel(pool: &PgPool, order: &Order, actor: Actor) -> Result<Step, StoreError> {
+pub async fn cancel(pool: &PgPool, order: &Order, actor: Actor) -> Result<OrderStatus, Stop> {
     let (actor, actor_id) = actor.columns();
-    let query = sqlx::query_as("select done, status from cancel_order($1, $2, $3, $4)")
+    let query = sqlx::query_as("select refusal, order_status from cancel_order($1, $2, $3, $4)")
         .bind(order.voucher_id.get())
         .bind(order.id.get())
         .bind(actor)
         .bind(actor_id);
-    let row: Option<StepRow> =
-        step_in_time(pool, async |connection| query.fetch_optional(connection).await).await?;
-    Ok(row.into())
+    taken(step_in_time(pool, async |connection| query.fetch_one(connection).await).await?)
 }
 
 /// What only an administrator does.
@@ -95,19 +82,19 @@ pub async fn take(
     step: AdministratorStep,
     order: &Order,
     administrator: Option<UserId>,
-) -> Result<Step, StoreError> {
+) -> Result<OrderStatus, Stop> {
     let call = match step {
-        AdministratorStep::Refund => "select done, status from refund_order($1, $2, $3)",
-        AdministratorStep::Redeem => "select done, status from redeem_order($1, $2, $3)",
-        AdministratorStep::SettleOutside => "select done, status from settle_refund($1, $2, $3)",
+        AdministratorStep::Refund => "select refusal, order_status from refund_order($1, $2, $3)",
+        AdministratorStep::Redeem => "select refusal, order_status from redeem_order($1, $2, $3)",
+        AdministratorStep::SettleOutside => {
+            "select refusal, order_status from settle_refund($1, $2, $3)"
+        }
     };
     let query = sqlx::query_as(call)
         .bind(order.voucher_id.get())
         .bind(order.id.get())
         .bind(administrator.map(UserId::get));
-    let row: Option<StepRow> =
-        step_in_time(pool, async |connection| query.fetch_optional(connection).await).await?;
-    Ok(row.into())
+    taken(step_in_time(pool, async |connection| query.fetch_one(connection).await).await?)
 }
 
 /// Up to `limit` unpaid orders whose time to pay was over at `now`, the oldest first, with their vouchers;

@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep};
 
 use super::connecting::PURCHASE_CONNECTIONS;
 use super::time_limits::ANSWER_WITHIN;
-use super::{Database, DatabaseSession, Service, StoreError};
-use crate::model::{Due, OrderId, RecentPeak, UserId, VoucherId};
+use super::{Database, DatabaseClock, DatabaseSession, Service, StoreError};
+use crate::model::{Clock, Due, OrderId, RecentPeak, Refusal, UserId, VoucherId};
 use crate::telemetry;
 use group_commit::{Answer, Batcher, Limits, Slots, Turn};
 use redis_link::timeout::within;
@@ -40,34 +40,23 @@ pub struct NewOrder {
     pub at: DateTime<Utc>,
 }
 
-/// The outcome of a [`NewOrder`]. Unless it is `Ordered`, nothing was written. Sales begin and end by the
-/// database's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
-pub enum Placement {
+/// What became of a [`NewOrder`]. Unless it is `Ordered`, nothing was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Placed {
     /// The order is committed and one is taken from the stock. `None`: it costs nothing.
     Ordered(Option<Due>),
-    /// The user has this live order of the voucher.
-    AlreadyBought(OrderId),
-    SoldOut,
-    SaleNotStarted,
-    SaleEnded,
-    SalePaused,
-    DrawOpen,
-    LineOpen,
-    VoucherNotFound,
+    /// By the database's clock, as sales begin and end.
+    Refused(Refusal),
     /// Another order has the id.
     IdTaken,
-    /// The user has cancelled an order of the voucher, and may buy again at this instant.
-    TooSoon(DateTime<Utc>),
 }
 
-type Placed = Result<Placement, StoreError>;
+type Answered = Result<Placed, StoreError>;
 
 /// Places orders, those that wait together in one transaction.
 #[derive(Debug)]
 pub struct OrderWriter {
-    batcher: Batcher<QueuedOrder, Placed, StoreError, VoucherId>,
+    batcher: Batcher<QueuedOrder, Answered, StoreError, VoucherId>,
     queue: Arc<OrderQueue>,
 }
 
@@ -103,7 +92,12 @@ impl Drop for QueuedOrder {
 impl OrderWriter {
     /// A writer to `database`. `limits` are those of each voucher: a leader has one transaction in
     /// flight. Where the data `is_distributed`, each batch is of one voucher: it runs on the worker that has it.
-    pub fn new(database: Database, limits: Limits, is_distributed: bool) -> Self {
+    pub fn new(
+        database: Database,
+        clock: Arc<DatabaseClock>,
+        limits: Limits,
+        is_distributed: bool,
+    ) -> Self {
         let queue = Arc::new(OrderQueue {
             depth: AtomicUsize::new(0),
             peak: RecentPeak::default(),
@@ -118,8 +112,8 @@ impl OrderWriter {
             drop(queued);
             let for_row =
                 if is_distributed || turn == Turn::Alone { Wait::Long } else { Wait::Briefly };
-            let (database, queue) = (database.clone(), Arc::clone(&of_all));
-            async move { place_batch(&database, &queue, orders, for_row).await }
+            let (queue, writer) = (Arc::clone(&of_all), (database.clone(), Arc::clone(&clock)));
+            async move { place_batch(&writer, &queue, orders, for_row).await }
         };
         Self { batcher: Batcher::keyed(limits, slots, work), queue }
     }
@@ -130,11 +124,7 @@ impl OrderWriter {
     /// # Errors
     /// `Unavailable`: nothing was written. `Unknown`: the order may have been written. `Defect`: the
     /// database refused it.
-    pub async fn place(
-        &self,
-        voucher: VoucherId,
-        order: NewOrder,
-    ) -> Result<Placement, StoreError> {
+    pub async fn place(&self, voucher: VoucherId, order: NewOrder) -> Result<Placed, StoreError> {
         let order = QueuedOrder::new(order, &self.queue);
         let placed = self.batcher.submit_to(voucher, order).await;
         placed.unwrap_or_else(|error| Err(StoreError::from_batch(Service::Postgres, error)))
@@ -172,23 +162,26 @@ enum Wait {
     Long,
 }
 
+/// Where orders are placed, and the clock by which a buyer waits.
+type Writer = (Database, Arc<DatabaseClock>);
+
 /// Places a batch. Where the database refuses it, each order is placed by itself: whatever is wrong
 /// with one of them is not the others' fault.
 async fn place_batch(
-    database: &Database,
+    writer: &Writer,
     queue: &Arc<OrderQueue>,
     orders: Vec<Wanted>,
     for_row: Wait,
-) -> Result<Vec<Answer<QueuedOrder, Placed>>, StoreError> {
+) -> Result<Vec<Answer<QueuedOrder, Answered>>, StoreError> {
     telemetry::order_batch(orders.len());
-    let placed = match place_all(database, &orders, for_row).await {
+    let placed = match place_all(writer, &orders, for_row).await {
         Err(error) if !error.retry_may_help() => {
             tracing::warn!(%error, size = orders.len(), "a batch was refused, placing one by one");
-            place_one_by_one(database, &orders, for_row).await
+            place_one_by_one(writer, &orders, for_row).await
         }
         placed => placed?,
     };
-    let answer = |(placed, (_, order)): (Option<Placed>, &Wanted)| match placed {
+    let answer = |(placed, (_, order)): (Option<Answered>, &Wanted)| match placed {
         Some(placed) => Answer::Done(placed),
         None => Answer::Alone(QueuedOrder::new(*order, queue)),
     };
@@ -197,13 +190,13 @@ async fn place_batch(
 
 /// Places each order in a transaction of its own. When the database goes away, the rest is not sent.
 async fn place_one_by_one(
-    database: &Database,
+    writer: &Writer,
     orders: &[Wanted],
     for_row: Wait,
-) -> Vec<Option<Placed>> {
+) -> Vec<Option<Answered>> {
     let mut all = Vec::with_capacity(orders.len());
     for order in orders {
-        match place_all(database, std::slice::from_ref(order), for_row).await {
+        match place_all(writer, std::slice::from_ref(order), for_row).await {
             Ok(placed) => all.extend(placed),
             Err(error) => {
                 let gone = error.retry_may_help().then(|| StoreError::skipped_after(&error));
@@ -225,16 +218,16 @@ async fn place_one_by_one(
 /// what an earlier call wrote counts as placed and is not written twice. A silent server uses up the
 /// time in one call. A row that is held then may be so by the call whose answer was lost.
 async fn place_all(
-    database: &Database,
+    (database, clock): &Writer,
     orders: &[Wanted],
     for_row: Wait,
-) -> Result<Vec<Option<Placed>>, StoreError> {
+) -> Result<Vec<Option<Answered>>, StoreError> {
     let deadline = Instant::now() + ANSWER_WITHIN;
     let mut first_unknown: Option<StoreError> = None;
     let mut stale_sessions = 0;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let call = database.run(async |session| sell(session, orders, for_row).await);
+        let call = database.run(async |session| sell(session, clock, orders, for_row).await);
         // A call that takes longer is dropped here, and its connection is closed. (`within` does not
         // count the time in which this process was too busy to read the answer.)
         let answer = within(left, call)
@@ -244,7 +237,7 @@ async fn place_all(
         let unknown = match (answer, first_unknown) {
             (Ok(placed), None) => return Ok(placed.into_iter().map(|one| one.map(Ok)).collect()),
             (Ok(placed), Some(unknown)) if is_over || !placed.contains(&None) => {
-                let known = |one: Option<Placement>| Some(one.ok_or_else(|| unknown.clone()));
+                let known = |one: Option<Placed>| Some(one.ok_or_else(|| unknown.clone()));
                 return Ok(placed.into_iter().map(known).collect());
             }
             // Each session of the pool meets it once, and is closed.
@@ -267,17 +260,16 @@ async fn place_all(
 }
 
 /// The function returns the orders that it did not place, and why, and those that are to be paid for. All
-/// others are placed and cost nothing.
+/// others are placed and cost nothing. `None`: the row of the voucher was held, and nothing was done.
 async fn sell(
     session: &mut DatabaseSession,
+    clock: &DatabaseClock,
     orders: &[Wanted],
     for_row: Wait,
-) -> Result<Vec<Option<Placement>>, StoreError> {
+) -> Result<Vec<Option<Placed>>, StoreError> {
     let vouchers: Vec<i64> = orders.iter().map(|(voucher, _)| voucher.get()).collect();
     let call = match for_row {
-        Wait::Briefly => {
-            sqlx::query_as("select * from sell_many(null, $1, $2, $3, $4)").bind(vouchers)
-        }
+        Wait::Briefly => sqlx::query_as("select * from sell_many($1, $2, $3, $4)").bind(vouchers),
         Wait::Long => {
             assert!(
                 vouchers.iter().all(|one| *one == vouchers[0]),
@@ -286,27 +278,35 @@ async fn sell(
             sqlx::query_as("select * from sell($1, $2, $3, $4)").bind(vouchers[0])
         }
     };
-    let rows: Vec<SoldRow> = call
+    let sold = call
         .bind(orders.iter().map(|(_, order)| order.id.get()).collect::<Vec<_>>())
         .bind(orders.iter().map(|(_, order)| order.user.get()).collect::<Vec<_>>())
         .bind(orders.iter().map(|(_, order)| order.at).collect::<Vec<_>>())
         .fetch_all(session)
-        .await?;
+        .await
+        .map_err(StoreError::from);
+    let rows: Vec<SoldRow> = match sold {
+        Err(error) if for_row == Wait::Briefly && error.is_row_held() => {
+            return Ok(vec![None; orders.len()]);
+        }
+        sold => sold?,
+    };
     let mut named = HashMap::new();
     for row in &rows {
-        named.insert((row.0, row.1), placement(row)?);
+        named.insert((row.0, row.1), placed(row, clock)?);
     }
-    let placed: Vec<Option<Option<Placement>>> =
-        orders.iter().map(|(voucher, order)| named.get(&(*voucher, order.id)).copied()).collect();
+    let mut count = 0;
+    let all = orders.iter().map(|(voucher, order)| match named.get(&(*voucher, order.id)) {
+        Some(placed) => {
+            count += 1;
+            placed.clone()
+        }
+        None => Some(Placed::Ordered(None)),
+    });
+    let all = all.collect();
     // Where a name fits no order, an order that was refused would count as placed.
-    assert_eq!(
-        placed.iter().flatten().count(),
-        rows.len(),
-        "sell names orders that it was not asked for: {rows:?}"
-    );
-    let or_placed =
-        |named: Option<Option<Placement>>| named.unwrap_or(Some(Placement::Ordered(None)));
-    Ok(placed.into_iter().map(or_placed).collect())
+    assert_eq!(count, rows.len(), "sell names orders that it was not asked for: {rows:?}");
+    Ok(all)
 }
 
 /// What is said of an order: its voucher and its id, what became of it, the order that its buyer has already, and what
@@ -314,21 +314,17 @@ async fn sell(
 type SoldRow = (VoucherId, OrderId, String, Option<OrderId>, Option<i64>, Option<DateTime<Utc>>);
 
 /// `None`: it was left out.
-fn placement(row: &SoldRow) -> Result<Option<Placement>, StoreError> {
-    let (_, _, reason, earlier, to_pay, until) = row;
-    Ok(Some(match (reason.as_str(), *earlier, to_pay.zip(*until)) {
-        ("held", ..) => return Ok(None),
-        ("ordered", _, Some((amount, pay_by))) => Placement::Ordered(Some(Due { amount, pay_by })),
-        ("already_bought", Some(earlier), _) => Placement::AlreadyBought(earlier),
-        ("sold_out", ..) => Placement::SoldOut,
-        ("sale_not_started", ..) => Placement::SaleNotStarted,
-        ("sale_ended", ..) => Placement::SaleEnded,
-        ("sale_paused", ..) => Placement::SalePaused,
-        ("draw_open", ..) => Placement::DrawOpen,
-        ("line_open", ..) => Placement::LineOpen,
-        ("voucher_not_found", ..) => Placement::VoucherNotFound,
-        ("id_taken", ..) => Placement::IdTaken,
-        ("too_soon", ..) if until.is_some() => Placement::TooSoon(until.unwrap_or_default()),
-        _ => return Err(StoreError::defect(Service::Postgres, format!("sell says {row:?}"))),
-    }))
+fn placed(row: &SoldRow, clock: &DatabaseClock) -> Result<Option<Placed>, StoreError> {
+    let (_, _, word, earlier, to_pay, until) = row;
+    match (word.as_str(), to_pay.zip(*until)) {
+        ("held", _) => Ok(None),
+        ("ordered", Some((amount, pay_by))) => {
+            Ok(Some(Placed::Ordered(Some(Due { amount, pay_by }))))
+        }
+        ("id_taken", _) => Ok(Some(Placed::IdTaken)),
+        _ => match Refusal::read(word, *earlier, *until, || clock.now()) {
+            Some(refusal) => Ok(Some(Placed::Refused(refusal))),
+            None => Err(StoreError::defect(Service::Postgres, format!("sell says {row:?}"))),
+        },
+    }
 }

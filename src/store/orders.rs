@@ -8,33 +8,12 @@ use sqlx::{FromRow, Row};
 
 use super::columns::row;
 use super::statements::{in_time, snapshot_within, transaction_within};
-use super::{Database, DatabaseSession, StoreError};
-use crate::model::{Order, OrderId, OrderStatus, UserId, VoucherId};
+use super::{Database, DatabaseSession, Stop, StoreError};
+use crate::model::{Code, Member, Order, OrderId, OrderStatus, Refusal, UserId, VoucherId};
 
 row! {
     Order: id, user_id, voucher_id, status, amount, created_at, pay_by, paid_at, used_at, cancelled_at,
     refunded_at, charged_back_at
-}
-
-/// What an id alone finds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// There is no such order.
-    Nothing,
-    /// The order.
-    Order(Order),
-    /// Orders of these vouchers have the id, because Redis had lost its counter: the voucher has to be named.
-    OfVouchers(Vec<VoucherId>),
-}
-
-impl Found {
-    /// The order, where the id finds exactly one.
-    pub fn order(self) -> Option<Order> {
-        match self {
-            Self::Order(order) => Some(order),
-            Self::Nothing | Self::OfVouchers(_) => None,
-        }
-    }
 }
 
 /// Which order is meant: the voucher is needed only where orders of two vouchers have the id.
@@ -56,11 +35,10 @@ impl From<OrderId> for OrderKey {
 const MAX_OF_ONE_ID: i64 = 10;
 
 /// The order that `key` names; of `buyer`, or of anybody.
-pub async fn find(
-    pool: &PgPool,
-    key: OrderKey,
-    buyer: Option<UserId>,
-) -> Result<Found, StoreError> {
+///
+/// # Errors
+/// `order_not_found`. `order_ambiguous`: orders of several vouchers have the id, because Redis had lost its counter.
+pub async fn find(pool: &PgPool, key: OrderKey, buyer: Option<UserId>) -> Result<Order, Stop> {
     let query = sqlx::query_as(
         "select id, user_id, voucher_id, status, amount, created_at, pay_by, paid_at, used_at,
                 cancelled_at, refunded_at, charged_back_at
@@ -74,14 +52,12 @@ pub async fn find(
     .bind(MAX_OF_ONE_ID);
     let found = in_time(pool, async |connection| query.fetch_all(connection).await).await;
     let mut found: Vec<Order> = found.map_err(StoreError::into_read_error)?;
-    Ok(match (found.len(), found.pop()) {
-        (_, None) => Found::Nothing,
-        (1, Some(order)) => Found::Order(order),
-        (_, Some(last)) => {
-            found.push(last);
-            Found::OfVouchers(found.into_iter().map(|order| order.voucher_id).collect())
-        }
-    })
+    if found.len() > 1 {
+        let vouchers = found.iter().map(|order| order.voucher_id).collect();
+        let ambiguous = Refusal::from(Code::OrderAmbiguous);
+        return Err(ambiguous.with(Member::VoucherIds(vouchers)).into());
+    }
+    found.pop().ok_or_else(|| Code::OrderNotFound.into())
 }
 
 /// The order with this id of `voucher`.

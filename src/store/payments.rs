@@ -10,10 +10,11 @@ use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
 use super::columns::{column, row};
+use super::order_steps::taken;
 use super::statements::{in_time, step_in_time};
 use super::vouchers::breaks;
-use super::{Service, StoreError};
-use crate::model::{InvalidId, Order, OrderId, OrderStatus, UserId, VoucherId};
+use super::{Service, Stop, StoreError};
+use crate::model::{Code, InvalidId, Order, OrderId, OrderStatus, UserId, VoucherId};
 
 /// The name of a payment towards the gateway: `voucher.order.number`. It says which order it is of, so that
 /// a notification is one statement on the server that has the order.
@@ -70,44 +71,34 @@ pub struct OpenPayment {
     pub pay_url: Option<String>,
 }
 
-/// What became of the wish to pay.
+/// A payment that is pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Opened {
-    /// The payment that is pending: it is known where to pay.
-    Payment(OpenPayment),
-    /// The payment, and this caller is to ask the gateway where to pay, for the `attempt`th time.
-    Ask {
-        /// Without `pay_url`.
-        payment: OpenPayment,
-        /// 1 for the first.
-        attempt: i32,
-    },
-    /// Somebody else asks the gateway right now, or asked it in vain a moment ago.
-    AskLater {
-        /// How long to wait.
-        wait: Duration,
-    },
-    /// The order is in this state: there is nothing to pay.
-    Refused(OrderStatus),
-    /// The buyer has no such order.
-    NotFound,
+pub struct Pending {
+    /// Without `pay_url` until the gateway has said it.
+    pub payment: OpenPayment,
+    /// This caller asks the gateway where to pay, for the so manieth time. `None`: nobody has to, or somebody else asks it right
+    /// now, or asked it in vain a moment ago.
+    pub attempt: Option<i32>,
+    /// How long all others wait who do not know where to pay.
+    pub wait: Duration,
 }
 
-/// A row of `open_payment`. Number, amount and address are null where the order is not unpaid.
+/// A row of `open_payment`.
 #[derive(Debug)]
 struct OpenedRow {
-    order_status: OrderStatus,
+    refusal: Option<Code>,
+    order_status: Option<OrderStatus>,
     payment_number: Option<i32>,
     to_pay: Option<i64>,
     until: Option<DateTime<Utc>>,
     url: Option<String>,
-    ask_gateway: bool,
-    attempt: i32,
-    wait_ms: i64,
+    ask_gateway: Option<bool>,
+    attempt: Option<i32>,
+    wait_ms: Option<i64>,
 }
 
 row! {
-    OpenedRow: order_status, payment_number, to_pay, until, url, ask_gateway, attempt, wait_ms
+    OpenedRow: refusal, order_status, payment_number, to_pay, until, url, ask_gateway, attempt, wait_ms
 }
 
 /// Where a payment stands.
@@ -154,28 +145,26 @@ pub async fn open(
     order: &Order,
     buyer: UserId,
     ask_within: Duration,
-) -> Result<Opened, StoreError> {
+) -> Result<Pending, Stop> {
     let query = sqlx::query_as("select * from open_payment($1, $2, $3, $4)")
         .bind(order.voucher_id.get())
         .bind(order.id.get())
         .bind(buyer.get())
         .bind(ask_within.as_secs_f64());
-    let row: Option<OpenedRow> =
-        step_in_time(pool, async |connection| query.fetch_optional(connection).await).await?;
-    let Some(row) = row else { return Ok(Opened::NotFound) };
-    let (Some(number), Some(amount), Some(pay_by)) = (row.payment_number, row.to_pay, row.until)
+    let row: OpenedRow =
+        step_in_time(pool, async |connection| query.fetch_one(connection).await).await?;
+    taken((row.refusal, row.order_status))?;
+    let (Some(number), Some(amount), Some(pay_by), Some(attempt), Some(wait_ms)) =
+        (row.payment_number, row.to_pay, row.until, row.attempt, row.wait_ms)
     else {
-        return Ok(Opened::Refused(row.order_status));
+        let what = format!("open_payment says {row:?}");
+        return Err(StoreError::defect(Service::Postgres, what).into());
     };
     let id = PaymentId { voucher: order.voucher_id, order: order.id, number };
-    let is_known = row.url.is_some();
-    let payment = OpenPayment { id, amount, pay_by, pay_url: row.url };
-    Ok(if is_known {
-        Opened::Payment(payment)
-    } else if row.ask_gateway {
-        Opened::Ask { payment, attempt: row.attempt }
-    } else {
-        Opened::AskLater { wait: Duration::from_millis(row.wait_ms.unsigned_abs()) }
+    Ok(Pending {
+        payment: OpenPayment { id, amount, pay_by, pay_url: row.url },
+        attempt: (row.ask_gateway == Some(true)).then_some(attempt),
+        wait: Duration::from_millis(wait_ms.unsigned_abs()),
     })
 }
 

@@ -12,8 +12,8 @@ pub use super::voucher_terms::{
     DEFAULT_PAY_WITHIN_S, MAX_AMOUNT, MAX_PAY_WITHIN_S, NewDraw, NewVoucher, StockChange,
     VoucherChange,
 };
-use super::{DatabaseClock, DatabaseSession, StoreError};
-use crate::model::{Voucher, VoucherId};
+use super::{DatabaseClock, DatabaseSession, Stop, StoreError};
+use crate::model::{Code, Refusal, Voucher, VoucherId};
 
 row! {
     Voucher: id, title, subtitle, terms, value, price, pay_within_s, stock, initial_stock, begin_time,
@@ -31,32 +31,17 @@ macro_rules! columns {
 /// SQLSTATE of a number that its column cannot hold.
 const OUT_OF_RANGE: &str = "22003";
 
-/// What became of a change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(clippy::large_enum_variant)] // made once an edit
-pub enum Changed {
-    /// The voucher as it is now.
-    Voucher(Voucher),
-    /// There is no such voucher.
-    NotFound,
-    /// More of it are sold than there would be, and nothing was changed.
-    SoldAlready,
-    /// There would be more of it than can be counted, and nothing was changed.
-    StockTooLarge,
-    /// Its sale would end before it begins, or its draw would not lie within it, and nothing was changed.
-    NoDuration,
-    /// Its sale was cancelled, for good, and nothing was changed.
-    SaleCancelled,
-    /// Its draw has the public number and is to come: what could change who wins stays, and nothing was changed.
-    DrawClosed,
-}
-
 /// Changes a voucher and its sale, together or not at all. Its revision moves.
+///
+/// # Errors
+/// `voucher_not_found`. `stock_is_sold`: more are sold than there would be. `sale_cancelled`: for good. `draw_closed`: its draw
+/// has the public number and is to come, and what could change who wins stays. `invalid_request`: the sale would end before it
+/// begins, or its draw would not lie within it, or there would be too many to count.
 pub async fn change(
     pool: &PgPool,
     voucher: VoucherId,
     change: &VoucherChange,
-) -> Result<Changed, StoreError> {
+) -> Result<Voucher, Stop> {
     let (initial_stock, more) = match change.stock {
         Some(StockChange::InitialStock(stock)) => (Some(stock), 0),
         Some(StockChange::By(more)) => (None, more),
@@ -110,28 +95,29 @@ pub async fn change(
     .bind(change.value)
     .bind(now);
     // A change that was given up must not come after all: `By` would count twice when it is repeated.
-    step_with(GIVES_WAY, pool, async |session| {
+    let changed = step_with(GIVES_WAY, pool, async |session| {
         lock_sale(session, voucher).await?;
-        let refused = match query.fetch_optional(&mut *session).await {
-            Ok(Some(voucher)) => return Ok(Changed::Voucher(voucher)),
-            Ok(None) => return unchanged(session, voucher).await,
-            Err(error) => error,
-        };
-        refusal(&refused).ok_or(refused)
-    })
-    .await
+        match query.fetch_optional(&mut *session).await {
+            Ok(Some(voucher)) => Ok(Ok(voucher)),
+            Ok(None) => unchanged(session, voucher).await.map(Err),
+            Err(error) => refusal(&error).map(Err).ok_or(error),
+        }
+    });
+    Ok(changed.await??)
 }
 
 /// What the database does not let be.
-fn refusal(refused: &sqlx::Error) -> Option<Changed> {
+fn refusal(refused: &sqlx::Error) -> Option<Refusal> {
     let error = refused.as_database_error()?;
     let broken = |name| breaks(error, name);
     if broken("stock_never_negative") || broken("seckill_vouchers_initial_stock_check") {
-        Some(Changed::SoldAlready)
+        Some(Code::StockIsSold.into())
     } else if broken("sale_has_a_duration") {
-        Some(Changed::NoDuration)
+        Some(no_duration())
     } else {
-        (error.code().as_deref() == Some(OUT_OF_RANGE)).then_some(Changed::StockTooLarge)
+        let too_many =
+            Refusal::from(Code::InvalidRequest).detail("there would be too many to count");
+        (error.code().as_deref() == Some(OUT_OF_RANGE)).then_some(too_many)
     }
 }
 
@@ -149,22 +135,28 @@ pub(super) async fn lock_sale(
     lock.execute(session).await.map(drop)
 }
 
+fn no_duration() -> Refusal {
+    Refusal::from(Code::InvalidRequest)
+        .detail("begin_time must lie before end_time, and a draw that is to come between them")
+}
+
 /// Why no row of `voucher` was changed.
-async fn unchanged(session: &mut DatabaseSession, voucher: VoucherId) -> sqlx::Result<Changed> {
+async fn unchanged(session: &mut DatabaseSession, voucher: VoucherId) -> sqlx::Result<Refusal> {
     let query = sqlx::query_scalar(
         "select case
                   when cancelled_at is not null then 'sale_cancelled'
                   when drawn_at is null and draw_beacon_number is not null then 'draw_closed'
-                  else 'no_duration'
+                  else 'invalid_request'
                 end
          from seckill_vouchers join vouchers on id = voucher_id where voucher_id = $1",
     );
-    let why: Option<String> = query.bind(voucher.get()).fetch_optional(session).await?;
-    Ok(match why.as_deref() {
-        Some("sale_cancelled") => Changed::SaleCancelled,
-        Some("draw_closed") => Changed::DrawClosed,
-        Some(_) => Changed::NoDuration,
-        None => Changed::NotFound,
+    let why: Option<Code> = query.bind(voucher.get()).fetch_optional(session).await?;
+    Ok(match why {
+        Some(Code::InvalidRequest) => no_duration(),
+        Some(Code::DrawClosed) => Refusal::from(Code::DrawClosed).detail(
+            "the draw has its public number: until it is drawn, only texts and a later end change",
+        ),
+        why => why.unwrap_or(Code::VoucherNotFound).into(),
     })
 }
 
