@@ -35,16 +35,6 @@ async fn served(till: &Till, users: i64) -> usize {
     entries.iter().filter(|entry| entry["status"] == "bought").count()
 }
 
-/// `first` has the sale, and waits for the other row of the voucher, when `second` comes; what both came to.
-async fn meet(
-    till: &Till,
-    first: impl Future<Output = Answer>,
-    second: impl Future<Output = Answer>,
-) -> (Answer, Answer) {
-    let row = format!("select from vouchers where id = {} for update", till.voucher.id);
-    till.world.both_behind(&row, first, second).await
-}
-
 #[tokio::test]
 async fn a_draw_with_a_beacon_waits_for_its_number_and_takes_one() {
     let till = Till::with_draw(1, 0, LOTTERY, 3).await;
@@ -83,21 +73,10 @@ async fn a_public_number_has_one_spelling() {
     tell(&till, "7f3a90").await.is(204);
 }
 
-#[tokio::test]
-async fn no_number_is_taken_while_its_sale_is_paused_or_after_its_end() {
-    let till = before_its_number(1).await;
-    edit(&till, &json!({ "paused": true })).await.is(200);
-    tell(&till, "7").await.problem(409, "sale_paused");
-    edit(&till, &json!({ "paused": false })).await.is(200);
-    till.after(TimeDelta::days(1)).await;
-    tell(&till, "7").await.problem(409, "sale_ended");
-    assert_eq!(till.draw().await["number"], Value::Null);
-}
-
 /// A worker needs about a second to draw. A number that never draws anything would leave the choice to who knows the seed.
 #[tokio::test]
-async fn no_number_is_taken_in_the_last_five_seconds_of_a_sale() {
-    for (left_ms, is_taken) in [(5_001, true), (5_000, false), (4_999, false)] {
+async fn no_number_is_taken_in_the_last_five_seconds_of_a_sale_or_after_its_end() {
+    for (left_ms, is_taken) in [(5_001, true), (5_000, false), (4_999, false), (-1, false)] {
         let till = before_its_number(1).await;
         till.after(TimeDelta::hours(23) - TimeDelta::milliseconds(left_ms)).await;
         let told = tell(&till, "7").await;
@@ -143,31 +122,31 @@ async fn from_its_number_to_its_draw_a_sale_changes_its_texts_and_nothing_else()
     till.holds().await;
 }
 
-/// Both orders, by two servers: each is stopped in the middle, and has the sale already.
+/// Two servers: the first request has the sale, and waits for the other row of the voucher, when the second comes.
 #[tokio::test]
 async fn a_number_that_meets_a_pause_or_a_restock_comes_before_it_or_after_it() {
-    for (change, second) in
-        [(json!({ "paused": true }), "sale_paused"), (json!({ "initial_stock": 2 }), "")]
-    {
-        let till = before_its_number(2).await;
-        patient(&till.world).await;
-        let other = till.another_server().await;
-        let (told, changed) = meet(&till, tell(&till, "7"), edit(&other, &change)).await;
-        told.is(204);
-        changed.problem(409, "draw_closed");
-
-        let till = before_its_number(2).await;
-        patient(&till.world).await;
-        let other = till.another_server().await;
-        let (changed, told) = meet(&till, edit(&till, &change), tell(&other, "7")).await;
-        changed.is(200);
-        if second.is_empty() {
-            told.is(204);
-        } else {
-            told.problem(409, second);
+    for (change, code, winners) in [
+        (json!({ "paused": true }), Some("sale_paused"), 0),
+        (json!({ "initial_stock": 2 }), None, 2),
+    ] {
+        for is_told_first in [true, false] {
+            let till = before_its_number(2).await;
+            patient(&till.world).await;
+            let other = till.another_server().await;
+            let row = format!("select from vouchers where id = {} for update", till.voucher.id);
+            let (tells, edits) = (tell(&till, "7"), edit(&other, &change));
+            if is_told_first {
+                let (told, changed) = till.world.both_behind(&row, tells, edits).await;
+                told.is(204);
+                changed.problem(409, "draw_closed");
+            } else {
+                let (changed, told) = till.world.both_behind(&row, edits, tells).await;
+                changed.is(200);
+                assert_eq!(told.body["code"].as_str(), code, "{told:?}");
+                till.serve().await;
+                assert_eq!(served(&till, 2).await, winners);
+                till.holds().await;
+            }
         }
-        till.serve().await;
-        assert_eq!(served(&till, 2).await, if second.is_empty() { 2 } else { 0 });
-        till.holds().await;
     }
 }

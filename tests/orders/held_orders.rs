@@ -5,7 +5,6 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures_util::future::join_all;
-use seckill::model::VoucherId;
 use seckill::store::cancelled_sales;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
@@ -18,6 +17,8 @@ use testkit::shop::till::Till;
 use testkit::shop::world::PRICE;
 use testkit::wait::eventually;
 
+/// How many take steps, and sell.
+const SERVERS: usize = 3;
 /// Purchases of the voucher in a row at each server, while somebody takes steps.
 const ROUNDS: usize = 2;
 /// Purchases at each server at once.
@@ -32,40 +33,34 @@ struct Servers {
 }
 
 impl Servers {
-    async fn open(count: usize) -> Self {
+    async fn open() -> Self {
         let till = Till::open(2_000).await;
         till.world.users(1_500).await;
         // A step that waited as long behind the sale, too, would stop the sale for good.
         set_lock_timeouts(till.world.database.pool(), "350ms", "10min").await;
         let mut all = Vec::new();
-        for _ in 0..count {
+        for _ in 0..SERVERS {
             all.push(till.another_server().await);
         }
         Self { till, all, last_buyer: AtomicI64::new(1_000) }
     }
 
     /// Until the next buyer has the voucher. A busy machine may take longer than a server waits.
-    async fn sell(&self, server: &Till, voucher: VoucherId) {
+    async fn sell(&self, server: &Till) {
         let buyer = 1 + self.last_buyer.fetch_add(1, Ordering::Relaxed);
         eventually("the buyer has the voucher", async || {
-            let answer = server.api.buy(buyer, voucher).await;
+            let answer = server.try_buy(buyer).await;
             answer.status == 201 || answer.status == 409 && answer.body["code"] == "already_bought"
         })
         .await;
     }
 
-    /// All servers sell `voucher` while somebody holds what `held` locks, and `step` is taken again and again, once at a
-    /// time for each of `turns`.
-    async fn sell_on<T>(
-        &self,
-        voucher: VoucherId,
-        held: &str,
-        turns: &[T],
-        step: impl AsyncFn(&T),
-    ) {
+    /// All servers sell while somebody holds what `held` locks, and `step` is taken again and again, once at a time for each
+    /// of `turns`.
+    async fn sell_on<T>(&self, held: &str, turns: &[T], step: impl AsyncFn(&T)) {
         let purchases = async {
             for _ in 0..ROUNDS {
-                let at_server = |server| join_all((0..AT_ONCE).map(|_| self.sell(server, voucher)));
+                let at_server = |server| join_all((0..AT_ONCE).map(|_| self.sell(server)));
                 join_all(self.all.iter().map(at_server)).await;
             }
         };
@@ -77,25 +72,20 @@ impl Servers {
 /// One buyer repeats a cancellation at each server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_buyer_whose_order_is_held_keeps_nobody_from_buying() {
-    for count in [2, 3] {
-        let servers = Servers::open(count).await;
-        let (till, voucher) = (&servers.till, servers.till.voucher.id);
-        let order = till.buy(1).await;
-        let cancel = async |server: &Till| {
-            let answer = server.own_step(1, &order, "cancellation").await;
-            assert!(answer.problem(503, "unavailable").header("retry-after").is_some());
-        };
-        for held in [
-            &format!("update orders set updated_at = updated_at where id = {order}"),
-            "lock table order_steps in share mode",
-        ] {
-            println!("{count} servers: {held}");
-            servers.sell_on(voucher, held, &servers.all, cancel).await;
-        }
-        assert_eq!(till.status(1, &order).await, "unpaid");
-        till.own_step(1, &order, "cancellation").await.is(200);
-        till.holds().await;
+    let servers = Servers::open().await;
+    let till = &servers.till;
+    let order = till.buy(1).await;
+    let cancel = async |server: &Till| {
+        let answer = server.own_step(1, &order, "cancellation").await;
+        assert!(answer.problem(503, "unavailable").header("retry-after").is_some());
+    };
+    for held in [ORDER.replace("$order", &order).as_str(), STEPS] {
+        println!("{held}");
+        servers.sell_on(held, &servers.all, cancel).await;
     }
+    assert_eq!(till.status(1, &order).await, "unpaid");
+    till.own_step(1, &order, "cancellation").await.is(200);
+    till.holds().await;
 }
 
 /// Administrators edit the voucher, or cancel its sale, while its text is held. Where `lock_sale` says that they wait for a
@@ -116,81 +106,53 @@ async fn a_change_of_a_voucher_waits_for_its_text_as_long_as_a_step_waits_for_an
     holder.close().await.unwrap();
 }
 
-/// The state that an order has when a step is tried.
-#[derive(Clone, Copy)]
-enum Before {
-    Unpaid,
-    Overdue,
-    Paid,
-    Refunding,
-    /// Of a voucher that costs nothing.
-    Free,
-}
-
 /// What the other session does to the order with this id.
 const ORDER: &str = "update orders set updated_at = updated_at where id = $order";
 const STEPS: &str = "lock table order_steps in share mode";
 const REFUNDS: &str = "lock table refunds in share mode";
 
-/// Each function that locks a sale and then an order, and what may be held.
-const FUNCTIONS: [(&str, Before, &[&str]); 7] = [
-    ("cancel_order($voucher, $order, 1::smallint, 1)", Before::Unpaid, &[ORDER, STEPS]),
-    ("expire_orders($voucher, array[$order])", Before::Overdue, &[STEPS]),
-    ("refund_order($voucher, $order, 100)", Before::Free, &[ORDER, STEPS]),
-    ("judge_payment($voucher, $order, 1, 'late', $price)", Before::Unpaid, &[ORDER, STEPS]),
+/// What became of an order before a step is tried.
+const OVERDUE: &str = "update orders set pay_by = sale_time() where id = $order";
+const FREE: &str = "update orders set status = 2, amount = 0, pay_by = null where id = $order";
+const OPENED: &str = "select open_payment($voucher, $order, $buyer, 4)";
+const PAID: &str = "select open_payment($voucher, $order, $buyer, 4);
+    select apply_payment($voucher, $order, 1, '$order', $price)";
+const REFUNDING: &str = "select open_payment($voucher, $order, $buyer, 4);
+    select apply_payment($voucher, $order, 1, '$order', $price);
+    select refund_order($voucher, $order, 100)";
+
+/// Each function that locks a sale and then an order, what was before, and what may be held.
+const FUNCTIONS: [(&str, &str, &[&str]); 7] = [
+    ("cancel_order($voucher, $order, 1::smallint, 1)", OPENED, &[ORDER, STEPS]),
+    ("expire_orders($voucher, array[$order])", OVERDUE, &[STEPS]),
+    ("refund_order($voucher, $order, 100)", FREE, &[ORDER, STEPS]),
+    ("judge_payment($voucher, $order, 1, 'late', $price)", OPENED, &[ORDER, STEPS]),
     (
         "return_payment($voucher, $order, 1, '$order', $price, 2::smallint)",
-        Before::Paid,
+        PAID,
         &[ORDER, STEPS, REFUNDS],
     ),
-    ("finish_refund($voucher, $order, 1)", Before::Refunding, &[ORDER, STEPS, REFUNDS]),
-    ("settle_refund($voucher, $order, 100)", Before::Refunding, &[ORDER, STEPS, REFUNDS]),
+    ("finish_refund($voucher, $order, 1)", REFUNDING, &[ORDER, STEPS, REFUNDS]),
+    ("settle_refund($voucher, $order, 100)", REFUNDING, &[ORDER, STEPS, REFUNDS]),
 ];
-
-impl Servers {
-    /// An order of `voucher`, whose buyer is `buyer`.
-    async fn order(&self, buyer: i64, voucher: VoucherId, before: Before) -> String {
-        let till = &self.till;
-        let bought = till.api.buy(buyer, voucher).await;
-        let order = bought.is(201).text_of("order_id").to_owned();
-        match before {
-            Before::Free => {}
-            Before::Unpaid => {
-                till.own_step(buyer, &order, "payments").await.is(201);
-            }
-            Before::Overdue => {
-                let late = format!("update orders set pay_by = sale_time() where id = {order}");
-                let late = sqlx::raw_sql(AssertSqlSafe(late));
-                late.execute(till.world.database.pool()).await.unwrap();
-            }
-            Before::Paid => _ = till.pay(buyer, &order, &order).await,
-            Before::Refunding => {
-                till.pay(buyer, &order, &order).await;
-                till.admin_step(&order, "refund").await.is(202);
-            }
-        }
-        order
-    }
-}
 
 /// Three sessions take the same step, as each of three servers does once at a time.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_step_that_has_locked_a_sale_waits_for_longer_than_buyers_do() {
-    let servers = Servers::open(3).await;
-    let free = servers.till.world.voucher(1_000).await.id;
-    let url = &servers.till.world.database_url;
-    let mut sessions = Vec::new();
+    let servers = Servers::open().await;
+    let (till, mut sessions) = (&servers.till, Vec::new());
     for _ in &servers.all {
-        sessions.push(Mutex::new(PgConnection::connect(url).await.unwrap()));
+        sessions.push(Mutex::new(PgConnection::connect(&till.world.database_url).await.unwrap()));
     }
     for (buyer, (function, before, all_held)) in (1..).zip(FUNCTIONS) {
-        let voucher = if matches!(before, Before::Free) { free } else { servers.till.voucher.id };
-        let order = servers.order(buyer, voucher, before).await;
+        let order = till.buy(buyer).await;
         let filled = |text: &str| {
-            text.replace("$voucher", &voucher.to_string())
+            text.replace("$voucher", &till.voucher.id.to_string())
                 .replace("$order", &order)
+                .replace("$buyer", &buyer.to_string())
                 .replace("$price", &PRICE.to_string())
         };
+        till.sql(&filled(before)).await;
         let call = filled(&format!("select {function}"));
         let step = async |session: &Mutex<PgConnection>| {
             let mut session = session.lock().await;
@@ -201,7 +163,7 @@ async fn no_step_that_has_locked_a_sale_waits_for_longer_than_buyers_do() {
         };
         for held in all_held {
             println!("{function}: {held}");
-            servers.sell_on(voucher, &filled(held), &sessions, step).await;
+            servers.sell_on(&filled(held), &sessions, step).await;
         }
         // What a step waits for is no matter of its session.
         let mut session = sessions[0].lock().await;

@@ -18,22 +18,21 @@ const SALE: &str = "select from seckill_vouchers where voucher_id = 1 for update
 /// What those who wait do again and again.
 #[derive(Debug, Clone, Copy)]
 enum Waiting {
-    /// So many buyers cancel their orders.
-    Cancel(usize),
+    /// Buyers cancel their orders.
+    Cancel,
     /// The gateway says that money went back.
     Refunded,
-    /// So many users end their sessions.
-    LogOut(usize),
+    /// Users end their sessions.
+    LogOut,
 }
 
-/// What is held, how many wait for it at once, what for, and what they are told.
-const ROWS: [(&str, usize, Waiting, &[u16]); 5] = [
-    (SALE, 20, Waiting::Cancel(3), &[503, 429]),
-    (SALE, 8, Waiting::Cancel(1), &[503, 429]),
-    (SALE, 16, Waiting::Refunded, &[503, 429]),
-    ("select from users where id = 41 for update", 8, Waiting::LogOut(1), &[503]),
+/// What is held, how many wait for it at once, in the names of how many users, what for, and what they are told.
+const ROWS: [(&str, usize, usize, Waiting, &[u16]); 4] = [
+    (SALE, 20, 3, Waiting::Cancel, &[503, 429]),
+    (SALE, 16, 1, Waiting::Refunded, &[503, 429]),
+    ("select from users where id = 41 for update", 8, 1, Waiting::LogOut, &[503]),
     // As `seckill tokens` holds all users for a moment.
-    ("lock table users in share row exclusive mode", 10, Waiting::LogOut(10), &[503]),
+    ("lock table users in share row exclusive mode", 10, 10, Waiting::LogOut, &[503]),
 ];
 
 /// All that needs another sale's row, and no row that is there already of a user.
@@ -61,7 +60,7 @@ async fn others_go_on(till: &Till, other: VoucherId, users_can_be_written: bool)
 
 #[tokio::test(flavor = "multi_thread")]
 async fn those_who_wait_for_a_row_keep_nobody_from_another() {
-    for (held, at_once, waiting, told) in ROWS {
+    for (held, at_once, users, waiting, told) in ROWS {
         println!("{at_once} {waiting:?}: {held}");
         let till = Till::open(9).await;
         till.world.users(50).await;
@@ -73,22 +72,20 @@ async fn those_who_wait_for_a_row_keep_nobody_from_another() {
         }
         let payment = till.own_payment(FIRST, &orders[0]).await;
         let refunded = notice("refunded", &payment, "t", PRICE);
-        let log_out =
-            async |user| till.call("DELETE", "/api/sessions", &till.world.token(user)).await;
+        let log_out = async |user| till.call_as(user, "DELETE", "/api/sessions").await;
         let ask = async |number: usize| {
-            let of = |count| (number % count, FIRST + (number % count) as i64);
+            let at = number % users;
+            let user = FIRST + at as i64;
             let answer = match waiting {
-                Waiting::Cancel(count) => {
-                    till.own_step(of(count).1, &orders[of(count).0], "cancellation").await
-                }
+                Waiting::Cancel => till.own_step(user, &orders[at], "cancellation").await,
                 Waiting::Refunded => till.notify(&refunded).await,
-                Waiting::LogOut(count) => log_out(of(count).1).await,
+                Waiting::LogOut => log_out(user).await,
             };
             assert!(told.contains(&answer.status), "{answer:?}");
         };
         let others = others_go_on(&till, other, !held.contains("table users"));
         flood_behind(&till.world, held, at_once, ask, others).await;
-        if let Waiting::LogOut(_) = waiting {
+        if let Waiting::LogOut = waiting {
             log_out(FIRST).await.is(204);
         }
     }
@@ -97,23 +94,16 @@ async fn those_who_wait_for_a_row_keep_nobody_from_another() {
 /// As an index that is being made holds the table: it can be read, and not written.
 #[tokio::test(flavor = "multi_thread")]
 async fn refunds_that_cannot_be_claimed_leave_readers_their_connections() {
-    for (table, rows) in [
-        (
-            "refunds",
-            "insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason,
-                 next_attempt_at, created_at)
-             select 1, n, 1, 't' || n, 1, 'refund', sale_time(), sale_time()
-             from generate_series(1, 60) n",
-        ),
-        (
-            "payment_cancellations",
-            "insert into payment_cancellations (voucher_id, order_id, number, next_attempt_at, created_at)
-             select 1, n, 1, sale_time(), sale_time() from generate_series(1, 60) n",
-        ),
+    for (table, columns, values) in [
+        ("refunds", "transaction_id, amount, reason, ", "'t' || n, 1, 'refund', "),
+        ("payment_cancellations", "", ""),
     ] {
         let till = Till::open(9).await;
-        let pool = till.world.database.pool();
-        sqlx::raw_sql(rows).execute(pool).await.unwrap();
+        let rows = format!(
+            "insert into {table} ({columns}voucher_id, order_id, number, next_attempt_at, created_at)
+             select {values}$1, n, 1, sale_time(), sale_time() from generate_series(1, 60) n"
+        );
+        till.sql(&rows).await;
         let work = till.gateway_work().await;
         let holder = till.world.begin(&format!("lock table {table} in share mode")).await;
         let readers = async {

@@ -1,76 +1,20 @@
-//! Two steps of one order, or a step and a purchase, at the same moment. The first is held open in a
-//! transaction of its own until the second waits for it, and then committed: so each order of the two is
-//! played, every time.
-
-mod gateway;
+//! A payment gateway that is asked, or told, while something else happens to the order, and a sale that is ended while
+//! somebody buys. Steps that meet in the functions of the database are in `life_model`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use futures_util::future::join_all;
-use seckill::model::{Clock, Order, Outcome, Refusal, Voucher, VoucherId};
-use seckill::orders::{Orders, StepAnswer};
+use seckill::model::{Clock, Order, OrderStatus, Outcome, VoucherId};
 use seckill::purchase::Purchases;
-use seckill::store::order_steps::Actor;
-use seckill::store::payments::{Money, Notice, NoticeOutcome, Opened, PaymentId, open};
-use seckill::store::step_turns::NOTICES_OF_A_VOUCHER;
-use seckill::store::vouchers::{self, Changed, VoucherChange};
-
-use tokio::task::yield_now;
+use seckill::store::payments::{self, Opened, PaymentId, keep_pay_url, open};
+use seckill::store::{payment_cancellations, refunds};
+use serde_json::json;
+use sqlx::PgPool;
 
 use testkit::shop::held_rows::{set_lock_timeouts, set_wait_behind_sales};
-use testkit::shop::world::{PRICE, World, midnight, user};
-use testkit::wait::eventually;
-
-/// A shop with one sale, in which user 1 has the unpaid order, and a payment of it.
-struct Stage {
-    world: World,
-    shop: Arc<Purchases>,
-    orders: Orders,
-    voucher: Voucher,
-    order: Order,
-    payment: PaymentId,
-}
-
-impl Stage {
-    async fn new(stock: i32) -> Self {
-        let world = World::new().await;
-        world.users(5).await;
-        patient(&world).await;
-        let voucher = world.priced_voucher(stock).await;
-        let shop = world.shop().await;
-        let orders = world.orders(&shop);
-        let order = bought(&shop, 1, voucher.id).await;
-        let opened = open(world.database.steps(), &order, user(1), Duration::from_secs(4)).await;
-        let Opened::Ask { payment, attempt: 1 } = opened.unwrap() else {
-            panic!("the order is unpaid");
-        };
-        Self { world, shop, orders, voucher, order, payment: payment.id }
-    }
-
-    async fn pay(&self, transaction: &str) -> NoticeOutcome {
-        let money = Money { transaction: transaction.to_owned(), amount: PRICE };
-        let notice = Notice::Succeeded(money);
-        self.orders.take_notice(&self.payment.to_string(), &notice).await.unwrap()
-    }
-
-    async fn pass(&self, seconds: i64) {
-        self.world.set_time(self.world.clock.now() + TimeDelta::seconds(seconds)).await;
-    }
-
-    async fn cancel(&self) {
-        let cancelled = self.orders.cancel(self.order.id, Actor::Buyer(user(1))).await;
-        assert!(matches!(cancelled.unwrap(), StepAnswer::Done(_)));
-    }
-
-    /// Every promise was kept, so many orders are live, and so much is left.
-    async fn ends(&self, orders: i64, stock: i64) {
-        let audit = &self.world.audits_hold().await[0];
-        assert_eq!((audit.orders, audit.stock), (orders, stock));
-    }
-}
+use testkit::shop::till::{Till, succeeded};
+use testkit::shop::world::{PRICE, World, user};
 
 /// Rows are waited for longer than a busy machine takes to play a race.
 pub async fn patient(world: &World) {
@@ -85,128 +29,186 @@ pub async fn bought(shop: &Arc<Purchases>, number: i64, voucher: VoucherId) -> O
     }
 }
 
-async fn code(shop: &Arc<Purchases>, number: i64, voucher: VoucherId) -> &'static str {
-    shop.buy(user(number), voucher).await.unwrap().code()
-}
-
+/// What has the row of the sale first counts.
 #[tokio::test]
-async fn of_twelve_notifications_at_once_one_pays() {
-    let stage = Stage::new(1).await;
-    // As many as may wait for one voucher.
-    let said = join_all((0..NOTICES_OF_A_VOUCHER).map(|_| stage.pay("first"))).await;
-    let count = |outcome| said.iter().filter(|it| **it == outcome).count();
-    assert_eq!(count(NoticeOutcome::Applied), 1, "{said:?}");
-    assert_eq!(count(NoticeOutcome::Repeated), said.len() - 1, "{said:?}");
-    stage.ends(1, 0).await;
-}
-
-/// A change of a voucher and a purchase: whichever has the row first is obeyed.
-#[tokio::test]
-async fn a_sale_that_changes_sells_by_the_change_or_before_it() {
-    let paused = VoucherChange { paused: Some(true), ..VoucherChange::default() };
-    let closed = VoucherChange { end_time: Some(midnight()), ..VoucherChange::default() };
-    for (sql, change, told) in
-        [("paused = true", paused, "sale_paused"), ("end_time = sale_time()", closed, "sale_ended")]
-    {
-        // The change is first.
-        let stage = Stage::new(2).await;
-        let first = format!(
-            "update vouchers set latest_end_time = sale_time() + interval '1 day';
-             update seckill_vouchers set {sql}, revision = revision + 1"
-        );
-        let late = stage.world.behind(&first, code(&stage.shop, 2, stage.voucher.id)).await;
-        assert_eq!(late, told);
-        stage.ends(1, 1).await;
-        // The purchase is first.
-        let stage = Stage::new(2).await;
-        let id = stage.voucher.id;
-        let sold = format!("select * from sell({id}, array[77], array[2], array[sale_time()])");
-        let changed = vouchers::change(stage.world.database.pool(), id, &change);
-        let changed = stage.world.behind(&sold, changed).await.unwrap();
-        assert!(matches!(changed, Changed::Voucher(voucher) if voucher.stock == 0), "{told}");
-        eventually("the shop knows of the change", async || {
-            code(&stage.shop, 3, stage.voucher.id).await == told
-        })
-        .await;
-        assert_eq!(code(&stage.shop, 2, stage.voucher.id).await, "already_bought");
+async fn a_sale_that_is_ended_earlier_sells_until_then() {
+    for is_sold_first in [true, false] {
+        let till = Till::open(2).await;
+        patient(&till.world).await;
+        let end = json!({ "end_time": till.world.clock.now() });
+        let (buys, ends) = (till.try_buy(1), till.administer("PATCH", "", &end));
+        if is_sold_first {
+            let row = "select from seckill_vouchers for update";
+            let (sold, ended) = till.world.both_behind(row, buys, ends).await;
+            assert_eq!((sold.status, ended.status), (201, 200), "{sold:?}, {ended:?}");
+        } else {
+            // The edit has the row of the sale when it waits for this one.
+            let row = "select from vouchers for update";
+            let (ended, sold) = till.world.both_behind(row, ends, buys).await;
+            ended.is(200);
+            sold.problem(409, "sale_ended");
+        }
+        till.try_buy(2).await.problem(409, "sale_ended");
+        till.holds().await;
     }
 }
 
-/// The one voucher comes back while a thousand ask for it on two servers: one of them gets it, and nobody else.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_voucher_that_comes_back_is_sold_once() {
-    let stage = Stage::new(1).await;
-    stage.world.users(1_001).await;
-    let shops = [Arc::clone(&stage.shop), stage.world.shop().await];
-    let voucher = stage.voucher.id;
-    let is_gone = AtomicBool::new(false);
-    let ask = async |number: i64| {
-        loop {
-            match shops[number as usize % 2].buy(user(number), voucher).await {
-                Ok(Outcome::Ordered(_) | Outcome::Refused(Refusal::AlreadyBought { .. })) => {
-                    is_gone.store(true, Ordering::SeqCst);
-                    return true;
-                }
-                Ok(Outcome::Refused(Refusal::SoldOut)) if is_gone.load(Ordering::SeqCst) => {
-                    return false;
-                }
-                Ok(Outcome::Refused(Refusal::SoldOut)) => {}
-                Ok(other) => panic!("user {number} was told {other:?}"),
-                // A machine that is busy enough refuses some of the thousand: they ask again.
-                Err(error) => assert!(error.retry_may_help(), "{error}"),
-            }
-            // Memory answers without waiting: the cancellation gets its turn.
-            yield_now().await;
-        }
+/// User 1 has an unpaid order, and a payment of it, which a server is to announce to the gateway.
+struct Stage {
+    till: Till,
+    order: Order,
+    payment: PaymentId,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let till = Till::open(1).await;
+        patient(&till.world).await;
+        let order = bought(&till.world.shop().await, 1, till.voucher.id).await;
+        let payment = PaymentId { voucher: order.voucher_id, order: order.id, number: 1 };
+        let stage = Self { till, order, payment };
+        assert!(matches!(stage.asks().await, Opened::Ask { attempt: 1, .. }));
+        stage
+    }
+
+    /// The same after its buyer cancelled it, and a server told the gateway so.
+    async fn cancelled() -> Self {
+        let stage = Self::new().await;
+        stage.cancel().await;
+        stage.records(stage.claims().await).await;
+        stage
+    }
+
+    fn steps(&self) -> &PgPool {
+        self.till.world.database.steps()
+    }
+
+    async fn cancel(&self) {
+        self.till.own_step(1, &self.order.id.to_string(), "cancellation").await.is(200);
+    }
+
+    async fn pay(&self, transaction: &str) {
+        let paid = succeeded(&self.payment.to_string(), transaction, PRICE);
+        self.till.notify(&paid).await.is(204);
+    }
+
+    /// A server wants to ask the gateway where to pay.
+    async fn asks(&self) -> Opened {
+        open(self.steps(), &self.order, user(1), Duration::from_secs(4)).await.unwrap()
+    }
+
+    /// A server keeps where to pay.
+    async fn keeps(&self) -> OrderStatus {
+        keep_pay_url(self.steps(), self.payment, "https://pay.example/").await.unwrap()
+    }
+
+    /// The payments that the gateway is to be told are not wanted.
+    async fn due(&self) -> Vec<PaymentId> {
+        let now = self.till.world.clock.now();
+        payment_cancellations::list_due(self.steps(), now, 9).await.unwrap()
+    }
+
+    /// A server claims to tell the gateway of the cancellation. Returns the attempt.
+    async fn claims(&self) -> i32 {
+        let now = self.till.world.clock.now();
+        let until = now + TimeDelta::seconds(30);
+        let claimed = payment_cancellations::claim(self.steps(), self.payment, now, until).await;
+        claimed.unwrap().unwrap()
+    }
+
+    /// The gateway has taken it.
+    async fn records(&self, attempt: i32) {
+        let taken =
+            payment_cancellations::record(self.steps(), self.payment, attempt, None, None).await;
+        taken.unwrap();
+    }
+}
+
+/// While the gateway is asked where to pay, the order is cancelled, and the gateway gets the cancellation before it knows
+/// the payment: it gets it again.
+#[tokio::test]
+async fn a_payment_that_is_announced_after_its_cancellation_is_cancelled_once_more() {
+    let stage = Stage::new().await;
+    assert_eq!(stage.keeps().await, OrderStatus::Unpaid);
+    stage.cancel().await;
+    assert_eq!(stage.due().await, [stage.payment]);
+    stage.records(stage.claims().await).await;
+    assert!(stage.due().await.is_empty());
+    assert_eq!(stage.keeps().await, OrderStatus::Cancelled);
+    assert_eq!(stage.due().await, [stage.payment]);
+    // Money that came meanwhile goes back: the gateway is not told that it is not wanted.
+    stage.pay("late").await;
+    assert_eq!(stage.keeps().await, OrderStatus::Cancelled);
+    assert!(stage.due().await.is_empty());
+}
+
+/// The money of a cancelled order comes while a server keeps where to pay.
+#[tokio::test]
+async fn a_payment_whose_money_comes_while_its_address_is_kept_is_not_cancelled_once_more() {
+    let stage = Stage::cancelled().await;
+    let (voucher, order) = (stage.order.voucher_id, stage.order.id);
+    let late = format!("select judge_payment({voucher}, {order}, 1, 'first', {PRICE})");
+    assert_eq!(stage.till.world.behind(&late, stage.keeps()).await, OrderStatus::Cancelled);
+    assert!(stage.due().await.is_empty());
+}
+
+/// A server has told the gateway of the cancellation, and writes so, while another one keeps where to pay: whichever writes
+/// first, the gateway gets the message again.
+#[tokio::test]
+async fn a_server_that_told_the_gateway_too_early_does_not_end_what_is_to_be_told_again() {
+    let row = "select from payment_cancellations for update";
+    for is_recorded_first in [true, false] {
+        let stage = Stage::new().await;
+        stage.cancel().await;
+        let recorded = stage.records(stage.claims().await);
+        let status = if is_recorded_first {
+            stage.till.world.both_behind(row, recorded, stage.keeps()).await.1
+        } else {
+            stage.till.world.both_behind(row, stage.keeps(), recorded).await.0
+        };
+        assert_eq!(status, OrderStatus::Cancelled);
+        assert_eq!(stage.due().await, [stage.payment], "recorded first: {is_recorded_first}");
+    }
+}
+
+/// A server that asked the gateway for longer than its claim writes nothing of it: another one asks by now.
+#[tokio::test]
+async fn an_attempt_whose_claim_is_over_postpones_nothing() {
+    let stage = Stage::new().await;
+    let (till, steps, now) = (&stage.till, stage.steps(), stage.till.world.clock.now());
+    let failed = async |attempt| {
+        payments::ask_later(steps, stage.payment, attempt, Duration::ZERO).await.unwrap();
     };
-    let crowd = join_all((2..=1_001).map(ask));
-    let (sold, ()) = tokio::join!(crowd, stage.cancel());
-    assert_eq!(sold.into_iter().filter(|sold| *sold).count(), 1);
-    stage.ends(1, 0).await;
+    till.after(TimeDelta::seconds(5)).await;
+    assert!(matches!(stage.asks().await, Opened::Ask { attempt: 2, .. }));
+    failed(1).await;
+    assert!(matches!(stage.asks().await, Opened::AskLater { .. }));
+    failed(2).await;
+    assert!(matches!(stage.asks().await, Opened::Ask { attempt: 3, .. }));
+
+    // The same of a refund.
+    stage.pay("first").await;
+    till.admin_step(&stage.order.id.to_string(), "refund").await.is(202);
+    let claimed = async |seconds| {
+        let at = now + TimeDelta::seconds(seconds);
+        let until = at + TimeDelta::seconds(30);
+        let refund = refunds::claim(steps, stage.payment, at, until).await.unwrap();
+        refund.map(|refund| refund.attempts)
+    };
+    let failed =
+        async |attempt| refunds::postpone(steps, stage.payment, attempt, "", now).await.unwrap();
+    assert_eq!([claimed(6).await, claimed(37).await], [Some(1), Some(2)]);
+    failed(1).await;
+    assert_eq!(claimed(38).await, None);
+    failed(2).await;
+    assert_eq!(claimed(38).await, Some(3));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn who_cancels_buys_again_when_the_pause_is_over_also_on_another_server() {
-    let stage = Stage::new(1).await;
-    let other = stage.world.shop().await;
-    // Both servers know of the order, and that nothing is left.
-    assert_eq!(code(&stage.shop, 1, stage.voucher.id).await, "already_bought");
-    assert_eq!(code(&other, 1, stage.voucher.id).await, "already_bought");
-    stage.cancel().await;
-    stage.pass(1).await;
-    // This server sells at once; the other one within the second for which memory is believed.
-    let again = bought(&stage.shop, 1, stage.voucher.id).await;
-    let cancelled = stage.orders.cancel(again.id, Actor::Buyer(user(1))).await.unwrap();
-    assert!(matches!(cancelled, StepAnswer::Done(_)));
-    stage.pass(2).await;
-    eventually("the other server sells again", async || {
-        code(&other, 1, stage.voucher.id).await == "ordered"
-    })
-    .await;
-    assert_eq!(code(&stage.shop, 2, stage.voucher.id).await, "sold_out");
-    stage.ends(1, 0).await;
-}
-
-/// The stock goes 0, 1, 0 between two looks: an owner is told of the order, and a former owner is not.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_sale_that_comes_back_to_the_same_stock_is_not_the_same_sale() {
-    let stage = Stage::new(1).await;
-    let other = stage.world.shop().await;
-    // The other server has the owners in memory.
-    let sale = other.sale(stage.voucher.id).await.unwrap().unwrap();
-    eventually("the owners are in memory", async || {
-        assert_eq!(code(&other, 2, stage.voucher.id).await, "sold_out");
-        let sale = other.sale(stage.voucher.id).await.unwrap().unwrap();
-        other.knows_owners_of(&sale.voucher)
-    })
-    .await;
-    assert_eq!(sale.voucher.stock, 0);
-    stage.cancel().await;
-    bought(&stage.shop, 3, stage.voucher.id).await;
-    eventually("the other server knows the new owner", async || {
-        code(&other, 3, stage.voucher.id).await == "already_bought"
-    })
-    .await;
-    assert_eq!(code(&other, 1, stage.voucher.id).await, "sold_out");
-    assert_eq!(code(&other, 3, stage.voucher.id).await, "already_bought");
+/// Who was to ask the gateway has died, and the database's clock goes back by an hour.
+#[tokio::test]
+async fn a_claim_lasts_no_longer_because_the_clock_goes_back() {
+    let stage = Stage::new().await;
+    assert!(matches!(stage.asks().await, Opened::AskLater { .. }));
+    stage.till.after(TimeDelta::hours(-1)).await;
+    assert!(matches!(stage.asks().await, Opened::Ask { attempt: 2, .. }));
 }
