@@ -16,7 +16,8 @@ pub enum Outcome {
 }
 
 /// Why there is no order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 #[allow(missing_docs)] // the names say it
 pub enum Refusal {
     VoucherNotFound,

@@ -16,8 +16,8 @@ use super::recent_orders::RecentOrders;
 use super::sales::{Sale, Sales};
 use super::{PurchaseError, PurchasesOptions, Strategy};
 use crate::model::{
-    Clock, Order, OrderId, Outcome, Refusal, Share, SharedClock, Shares, TokenBuckets,
-    UserId, Voucher, VoucherId,
+    Clock, Order, OrderId, Outcome, Refusal, Share, SharedClock, Shares, TokenBuckets, UserId,
+    Voucher, VoucherId,
 };
 use crate::store::{
     Database, DatabaseClock, Keys, NewOrder, OrderIdError, OrderIds, OrderWriter, Placement,
