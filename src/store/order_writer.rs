@@ -98,8 +98,8 @@ impl OrderWriter {
         placed.unwrap_or_else(|error| Err(StoreError::from_batch(Service::Postgres, error)))
     }
 
-    /// Orders that wait for a transaction now, over all vouchers, without those whose voucher is held by another session:
-    /// they have left their batch, and the orders behind them wait.
+    /// Orders that wait for a transaction now, over all vouchers. Those that a batch left out, because another session
+    /// holds the row of their voucher, are not counted; the orders behind them are.
     pub fn waiting(&self) -> usize {
         self.batcher.waiting()
     }
