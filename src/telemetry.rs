@@ -21,10 +21,8 @@ pub mod name {
     pub const REQUEST_SECONDS: &str = "seckill_http_request_seconds";
     pub const PURCHASES: &str = "seckill_purchases_total";
     pub const PURCHASES_IN_FLIGHT: &str = "seckill_purchases_in_flight";
-    pub const PURCHASES_IN_FLIGHT_PEAK: &str = "seckill_purchases_in_flight_peak";
     pub const PURCHASES_LIMIT: &str = "seckill_purchases_limit";
     pub const ORDER_QUEUE_DEPTH: &str = "seckill_order_queue_depth";
-    pub const ORDER_QUEUE_DEPTH_PEAK: &str = "seckill_order_queue_depth_peak";
     pub const ORDER_BATCHES_IN_FLIGHT: &str = "seckill_order_batches_in_flight";
     pub const SERVER_INFO: &str = "seckill_server_info";
     pub const UPTIME_SECONDS: &str = "seckill_uptime_seconds";
@@ -93,16 +91,8 @@ fn describe() {
     describe_histogram!(name::REQUEST_SECONDS, seconds, "From a request's head to its answer.");
     describe_counter!(name::PURCHASES, "Attempts to buy, by outcome.");
     describe_gauge!(name::PURCHASES_IN_FLIGHT, "Purchases under way.");
-    describe_gauge!(
-        name::PURCHASES_IN_FLIGHT_PEAK,
-        "The most purchases under way at once in the last 15 seconds."
-    );
     describe_gauge!(name::PURCHASES_LIMIT, "How many purchases may be under way.");
     describe_gauge!(name::ORDER_QUEUE_DEPTH, "Orders that wait for a transaction.");
-    describe_gauge!(
-        name::ORDER_QUEUE_DEPTH_PEAK,
-        "The most orders that waited at once in the last 15 seconds."
-    );
     describe_gauge!(name::ORDER_BATCHES_IN_FLIGHT, "Transactions with orders in flight.");
     describe_gauge!(name::SERVER_INFO, "1; the labels say which server this is.");
     describe_gauge!(

@@ -8,6 +8,8 @@ export function within(ms) {
   return ending.signal;
 }
 
+export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
 // An answer of the API: {status, ok, body, headers}; `status` 0 when none came.
 export async function api(method, path, { body, token, timeout = 15_000 } = {}) {
   const headers = { "accept-language": document.documentElement.lang };

@@ -1,10 +1,10 @@
 // The board: reads the figures once a second, and shows them.
 
-import { api, within } from "./api.js";
+import { api, sleep, within } from "./api.js";
 import { Audits } from "./board_audits.js";
 import * as figures from "./board_figures.js";
 import * as login from "./board_login.js";
-import * as plots from "./board_plots.js";
+import * as plot from "./board_plot.js";
 import * as verdict from "./board_verdict.js";
 import * as metrics from "./metrics.js";
 import { byId, element, language, tabStorage, texts } from "./page.js";
@@ -22,11 +22,10 @@ const titles = new Map();
 const CHOSEN = "board-voucher";
 // The sale that is watched: the one that the address names, else the one before a reload.
 let chosen = idOf(new URLSearchParams(location.search).get("voucher")) ?? idOf(tabStorage.get(CHOSEN));
-let turn = 0;
 // Of each sale: its body, and when it was.
 const audits = new Audits();
-// What another module of this page does once a second.
-const everySecond = [];
+// What is done once a second.
+const turns = [];
 // What another module does with the sale that is watched.
 const saleListeners = [];
 // The figures are read for the session that has this number.
@@ -49,20 +48,18 @@ function showLive(state) {
 // One turn: everything that changes every second.
 async function read() {
   const of = chosen;
-  const [{ status, text }, ready, sale] = await Promise.all([
+  const [{ status, text }, sale] = await Promise.all([
     textOf("/metrics"),
-    api("GET", "/readyz"),
     chosen ? api("GET", `/api/vouchers/${chosen}`) : null,
   ]);
-  figures.showStores(ready);
   if (of !== chosen) return;
   if (sale?.ok) showSale(sale.body);
   else if (sale?.status === 404) chosen = null; // kept from another database
   if (text === null) {
     // A load balancer may answer for its servers, and keep their figures to itself.
     showLive(status === 404 || status === 403 ? "not_here" : "away");
-    figures.forgetReadings();
-    plots.add({});
+    figures.forgetReading();
+    plot.add(null);
     return;
   }
   const reading = metrics.read(text);
@@ -70,7 +67,7 @@ async function read() {
   const before = figures.lastProcess();
   showLive(before !== null && before !== reading.process && processes.has(reading.process) ? "several" : "live");
   processes.add(reading.process);
-  figures.showReading(reading, sale?.ok ? sale.body.stock : null);
+  figures.showReading(reading);
 }
 
 async function textOf(path) {
@@ -99,7 +96,8 @@ export function showSale(voucher) {
 }
 
 // The list of sales, and the one that is watched: the newest, where nobody chose.
-async function readVouchers() {
+async function readVouchers(isFifth) {
+  if (!isFifth) return;
   const list = await api("GET", "/api/vouchers?limit=100");
   if (!list.ok) return;
   vouchers = list.body;
@@ -127,7 +125,6 @@ function showVouchers() {
 
 function choose(id) {
   chosen = id;
-  figures.watchSale(id);
   for (const listener of saleListeners) listener(null);
   tabStorage.set(CHOSEN, id);
   const url = new URL(location.href);
@@ -139,34 +136,19 @@ function choose(id) {
   byId("sale-state").textContent = "";
 }
 
-async function readNodes() {
-  const nodes = await api("GET", "/api/nodes", { token: login.token() });
-  if (nodes.status === 401 || nodes.status === 403) return leave(nodes);
-  if (!nodes.ok) return;
-  const rows = nodes.body.nodes.map(({ address, instance, connections, answers }) =>
-    element(
-      "tr",
-      { class: answers ? "this" : null },
-      element("td", {}, answers ? fill(texts.this_node, { address }) : address),
-      element("td", {}, instance),
-      element("td", { class: "number" }, String(connections)),
-    ),
-  );
-  byId("nodes").replaceChildren(...rows);
-  figure("known-nodes", String(rows.length));
-}
-
 // A session that has ended, or is no administrator's, leads back to the login.
 function leave(answer) {
+  // Several questions are told so at once.
+  if (!byId("login").hidden) return;
   watching += 1;
   byId("board").hidden = true;
   if (answer.status === 401) login.forget();
   login.show(answer.status === 403 ? texts.not_admin : texts.logged_out);
 }
 
-// For another module of this page: calls `more` once a second while the board is watched.
-export function alsoEverySecond(more) {
-  everySecond.push(more);
+// For another module, too: calls `work` once a second while the board is watched, with whether this is a fifth turn.
+export function everySecond(work) {
+  turns.push(work);
 }
 
 // For another module: calls `listener` with the voucher of the sale that is watched, at each reading; with
@@ -195,13 +177,11 @@ export async function watch() {
   if (me.ok && !me.body.administrator) return leave({ status: 403 });
   byId("login").hidden = true;
   byId("board").hidden = false;
-  plots.start();
-  if (chosen) figures.watchSale(chosen);
-  for (turn = 0; session === watching; turn += 1) {
+  plot.start();
+  for (let turn = 0; session === watching; turn += 1) {
     const begun = performance.now();
-    const every5 = turn % 5 === 0 ? [readNodes(), readVouchers()] : [];
-    await Promise.all([read(), ...everySecond.map((more) => more()), ...every5]);
-    await new Promise((go) => setTimeout(go, EVERY_MS - (performance.now() - begun)));
+    await Promise.all(turns.map((work) => work(turn % 5 === 0)));
+    await sleep(EVERY_MS - (performance.now() - begun));
   }
 }
 
@@ -254,6 +234,8 @@ async function audit() {
 
 byId("audit").addEventListener("click", audit);
 
+everySecond(read);
+everySecond(readVouchers);
 login.start(watch);
 if (login.token()) watch();
 else login.show();

@@ -1,6 +1,6 @@
 // Making a sale: once, however often the button is pressed, and whatever becomes of the answer.
 
-import { api } from "./api.js";
+import { api, sleep } from "./api.js";
 import * as board from "./board.js";
 import * as form from "./board_form.js";
 import * as login from "./board_login.js";
@@ -31,7 +31,7 @@ const isSame = (sale, voucher) =>
 
 // The sale that was made though its answer was lost: undefined when there is none, null when nobody can say.
 async function made() {
-  await new Promise((go) => setTimeout(go, LIST_IS_NEW_AFTER_MS));
+  await sleep(LIST_IS_NEW_AFTER_MS);
   const list = await newest();
   if (!list) return null;
   return list.find((voucher) => BigInt(voucher.id) > BigInt(lost.before) && isSame(lost.sale, voucher));
@@ -46,7 +46,7 @@ async function create(sale) {
     if (voucher) return watch(voucher, isSame(sale, voucher) ? texts.created : texts.created_before);
   }
   const list = await newest();
-  if (!list) return texts.unreachable;
+  if (!list) return texts.no_connection;
   lost = { sale, before: list[0]?.id ?? "0" };
   const created = await board.ask("POST", "/api/vouchers", sale);
   if (created.ok) return watch(created.body, texts.created);

@@ -6,15 +6,15 @@ import * as login from "./board_login.js";
 import { byId, language, texts } from "./page.js";
 import { fill, isolated } from "./words.js";
 
-const EVERY_TURNS = 5;
 const time = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
 const whole = new Intl.NumberFormat(language);
 const numberForm = byId("number-form");
 let voucher = null;
-let turns = 0;
+// Whether nothing was read of it yet.
+let isNew = true;
 
 board.onSale((read) => {
-  if (read?.id !== voucher?.id) turns = 0;
+  if (read?.id !== voucher?.id) isNew = true;
   if (read === null) show("");
   voucher = read;
 });
@@ -41,13 +41,14 @@ function words({ entered, in_line, offered, closed, number, drawn_at: drawnAt })
 
 async function read() {
   const of = voucher;
+  isNew = false;
   const answer = await board.ask("GET", `/api/vouchers/${of.id}/line`);
   if (!answer.ok || of.id !== voucher?.id) return;
   show(words(answer.body), Boolean(of.draw_beacon && answer.body.closed && !answer.body.number));
 }
 
-board.alsoEverySecond(async () => {
-  if (voucher?.line && turns++ % EVERY_TURNS === 0) await read();
+board.everySecond(async (isFifth) => {
+  if (voucher?.line && (isFifth || isNew)) await read();
 });
 
 numberForm.addEventListener("submit", async (event) => {

@@ -1,9 +1,8 @@
 // The session of an administrator.
 
 import { api } from "./api.js";
-import * as form from "./board_form.js";
-import { byId, element, storage, tabStorage, texts } from "./page.js";
-import { fill } from "./words.js";
+import { askForPhone, onLogin } from "./login.js";
+import { byId, storage, tabStorage, texts } from "./page.js";
 
 // Apart from the shop's: who logs in or out here leaves the buyer there alone.
 const KEPT_AS = "board-session";
@@ -19,9 +18,9 @@ function fromAddress() {
   history.replaceState(null, "", location.pathname + location.search);
 }
 
-function keep(token, phone) {
+function keep(session) {
   tabStorage.set(GIVEN, null);
-  storage.set(KEPT_AS, JSON.stringify({ token, phone }));
+  storage.set(KEPT_AS, JSON.stringify(session));
 }
 
 export function token() {
@@ -48,61 +47,22 @@ export function forget() {
 
 // What to say of an answer that is a refusal, or none.
 export function refusal(answer) {
-  if (answer.status === 0) return texts.unreachable;
+  if (answer.status === 0) return texts.no_connection;
   const { title, detail } = answer.body ?? {};
   return [title ?? `HTTP ${answer.status}`, detail].filter(Boolean).join(": ");
 }
 
-// Asks for a code; returns it where the server tells it, an empty text where it does not, and null when
-// it was refused.
-async function sendCode(phone) {
-  const sent = await api("POST", "/api/login-codes", { body: { phone } });
-  if (!sent.ok) {
-    byId("login-state").textContent = refusal(sent);
-    return null;
-  }
-  return sent.body?.code ?? "";
-}
-
-async function logIn(phone, code) {
-  const created = await api("POST", "/api/sessions", { body: { phone, code } });
-  if (!created.ok) {
-    byId("login-state").textContent = refusal(created);
-    return false;
-  }
-  keep(created.body.token, created.body.user.phone);
-  return true;
-}
-
 export function show(why = "") {
   byId("login").hidden = false;
-  byId("login-state").textContent = why;
+  askForPhone(why);
 }
 
 // Calls `loggedIn` after each login.
 export function start(loggedIn) {
   fromAddress();
-  byId("send-code").addEventListener("click", async () => {
-    const phone = byId("phone").value.trim();
-    if (!form.show(["phone", "code"], phone ? [] : [["phone", texts.phone_missing]])) return;
-    const code = await sendCode(phone);
-    if (code === null) return;
-    const told = code ? fill(texts.code_shown, { code }) : texts.code_sent;
-    byId("login-state").replaceChildren(element("span", {}, told));
-    byId("code").value = code;
-    byId("code").focus();
-  });
-  byId("login-form").addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const [phone, code] = [byId("phone").value.trim(), byId("code").value.trim()];
-    const wrong = [];
-    if (!phone) wrong.push(["phone", texts.phone_missing]);
-    if (!/^[0-9]{6}$/.test(code)) wrong.push(["code", texts.code_missing]);
-    if (!form.show(["phone", "code"], wrong)) return;
-    if (await logIn(phone, code)) {
-      byId("code").value = "";
-      byId("login").hidden = true;
-      loggedIn();
-    }
+  onLogin((session) => {
+    keep(session);
+    byId("login").hidden = true;
+    loggedIn();
   });
 }

@@ -5,10 +5,8 @@ import { money } from "./format.js";
 import { byId, element, language, texts } from "./page.js";
 import { fill } from "./words.js";
 
-const EVERY_TURNS = 5;
 const time = new Intl.DateTimeFormat(language, { dateStyle: "short", timeStyle: "medium" });
 const at = (instant) => time.format(new Date(instant));
-let turns = 0;
 
 function cells(labels, values) {
   return values.map((value, at) => element("td", { "data-label": labels[at] }, value));
@@ -38,9 +36,8 @@ async function read(path, id, cellsOf, none) {
   byId(`${id}-none`).textContent = answer.body.length === 0 ? none : "";
 }
 
-board.alsoEverySecond(async () => {
-  turns += 1;
-  if (turns % EVERY_TURNS !== 1) return;
+board.everySecond(async (isFifth) => {
+  if (!isFifth) return;
   await read("/api/refunds", "refunds", refund, texts.no_refunds);
   await read("/api/payments/unmatched", "unmatched", unmatched, texts.no_unmatched);
 });

@@ -5,10 +5,10 @@ import * as board from "./board.js";
 import * as login from "./board_login.js";
 import { money } from "./format.js";
 import { byId, element, language, texts } from "./page.js";
+import { isAsking, isSure } from "./question.js";
 import { stateOf } from "./states.js";
 import { fill, lastOf } from "./words.js";
 
-const EVERY_TURNS = 5;
 const CSV_WITHIN_MS = 120_000;
 // What can be done with an order in this state: [name, path].
 const ACTIONS = {
@@ -21,7 +21,6 @@ const ACTIONS = {
 };
 const time = new Intl.DateTimeFormat(language, { dateStyle: "short", timeStyle: "medium" });
 const rows = byId("order-rows");
-const dialog = byId("order-question");
 const say = (text) => (byId("orders-state").textContent = text);
 
 // The last order of the page before, for each page that was turned.
@@ -29,7 +28,6 @@ let turned = [];
 let last = null;
 // Of several questions under way the answer to the last counts.
 let asked = 0;
-let turns = 0;
 // The order whose state was said last: where it goes on, that is said, too.
 let told = null;
 
@@ -95,21 +93,16 @@ function tell(order) {
   say(fill(texts.order_is_now, { order: order.order_id, state: texts[`order_${stateOf(order)}`] }));
 }
 
-function isSure(order, action) {
+function questionOf(order, action) {
   const { order_id: id, phone, user_id: user, amount } = order;
   const values = { order: id, buyer: phone ?? user, amount: money(amount) };
-  byId("order-question-text").textContent = fill(texts[`${action}_question`], values);
-  byId("order-yes").textContent = texts[action];
-  dialog.returnValue = "";
-  dialog.showModal();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
-  });
+  const about = fill(texts[`${action}_question`], values);
+  return { title: texts[action], about, yes: texts[action], no: texts.no };
 }
 
 async function act(button, order, action, step) {
   // A second press before the question is seen.
-  if (dialog.open || !(await isSure(order, action))) return;
+  if (isAsking() || !(await isSure(questionOf(order, action)))) return;
   const buttons = button.parentElement.children;
   for (const one of buttons) one.disabled = true;
   // Orders of two vouchers may have one id.
@@ -172,9 +165,8 @@ board.onSale((voucher) => {
 });
 
 // The newest orders come by themselves, unless somebody is about to press something.
-board.alsoEverySecond(async () => {
-  turns += 1;
-  const isBusy = turned.length > 0 || dialog.open || rows.contains(document.activeElement);
-  const isDue = turns % EVERY_TURNS === 1 || told?.status === "refunding";
+board.everySecond(async (isFifth) => {
+  const isBusy = turned.length > 0 || isAsking() || rows.contains(document.activeElement);
+  const isDue = isFifth || told?.status === "refunding";
   if (isDue && !isBusy) await load();
 });

@@ -21,5 +21,5 @@ function table(caption, holds, rows) {
 }
 
 export function ofAudit(audit) {
-  return table(audit.holds ? texts.holds : texts.broken, audit.holds, promisesOf(audit));
+  return table(audit.holds ? texts.holds : texts.broken, audit.holds, promisesOf(audit, texts));
 }

@@ -1,6 +1,6 @@
 // A voucher: counts down, sells, and says what became of the user's order.
 
-import { retryAfter } from "./api.js";
+import { retryAfter, sleep } from "./api.js";
 import { Entry } from "./entry.js";
 import { clock, money, setText, shortClock } from "./format.js";
 import { serverNow } from "./live.js";
@@ -17,8 +17,6 @@ const numbers = new Intl.NumberFormat(language);
 
 // The last seconds of a countdown are red.
 const SOON_MS = 10_000;
-
-const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export class Card {
   constructor(voucher) {

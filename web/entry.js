@@ -5,8 +5,8 @@ import { api } from "./api.js";
 import { setText } from "./format.js";
 import { about, serverNow } from "./live.js";
 import { ask, orderOf } from "./my_orders.js";
-import { isSure } from "./order_actions.js";
 import { element, language, texts } from "./page.js";
+import { isSure } from "./question.js";
 import { apiAsUser, logIn, session } from "./session.js";
 import { entryState } from "./states.js";
 import { fill, isolated, sentences } from "./words.js";
@@ -136,7 +136,8 @@ export class Entry {
   }
 
   async leave() {
-    if (!(await isSure("leave"))) return;
+    const { leave_title: title, leave_about: about, leave_yes: yes, leave_no: no } = texts;
+    if (!(await isSure({ title, about, yes, no }))) return;
     this.leaveButton.disabled = true;
     const answer = await apiAsUser("DELETE", this.path());
     this.leaveButton.disabled = false;

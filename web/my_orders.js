@@ -2,6 +2,7 @@
 // be paid, to expire, to be refunded) is asked about every few seconds, and all of them when somebody comes
 // back to the page: what happens elsewhere shows here without a reload.
 
+import { about } from "./live.js";
 import { apiAsUser, onSession, session } from "./session.js";
 import { decisiveOrder, stateOf } from "./states.js";
 
@@ -63,7 +64,7 @@ async function readAll() {
   for (const { read } of listeners) read?.();
 }
 
-// Asks now, and then every few seconds: a little more or less, so that buyers do not ask together.
+// Asks now, and then every few seconds.
 async function askOn() {
   clearTimeout(timer);
   if (session() && !document.hidden) {
@@ -72,7 +73,7 @@ async function askOn() {
     await (settled === doubts ? Promise.all(waiting.map((order) => ask(order.order_id))) : readAll());
   }
   clearTimeout(timer);
-  timer = setTimeout(askOn, ASK_EVERY_MS * (0.8 + 0.4 * Math.random()));
+  timer = setTimeout(askOn, about(ASK_EVERY_MS));
 }
 
 // An answer was lost: there may be an order that this page does not know.

@@ -1,32 +1,18 @@
 // What can be done about an unpaid order: the time that is left, Pay and Cancel. A card has one, and so has
 // each row of the list.
 
+import { sleep } from "./api.js";
 import { money, setText, shortClock } from "./format.js";
 import { serverNow } from "./live.js";
 import { ask, learn } from "./my_orders.js";
 import { byId, element, texts } from "./page.js";
+import { isSure } from "./question.js";
 import { apiAsUser, logIn, session } from "./session.js";
 import { fill, sentences } from "./words.js";
 
 // A browser that has not left for the payment page after so long stays here.
 const LEAVES_WITHIN_MS = 5_000;
 const ASK_AGAIN_MS = 2_000;
-
-const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-
-// Asks whether that is to be done: `cancel` an order, `leave` a draw or a line.
-export function isSure(what) {
-  const dialog = byId("question");
-  setText(byId("question-title"), texts[`${what}_title`]);
-  setText(byId("question-about"), texts[`${what}_about`]);
-  setText(byId("question-yes"), texts[`${what}_yes`]);
-  setText(byId("question-no"), texts[`${what}_no`]);
-  dialog.returnValue = "";
-  dialog.showModal();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
-  });
-}
 
 export class OrderActions {
   // `message`: where it says what became of a press.
@@ -97,7 +83,8 @@ export class OrderActions {
   }
 
   async cancel() {
-    if (!(await isSure("cancel"))) return;
+    const { cancel_title: title, cancel_about: about, cancel_yes: yes, cancel_no: no } = texts;
+    if (!(await isSure({ title, about, yes, no }))) return;
     this.say("");
     const answer = await apiAsUser("POST", `/api/orders/${this.order.order_id}/cancellation`);
     if (answer.ok) learn(answer.body);

@@ -1,13 +1,12 @@
-// Who buys: a token in the browser's storage, and the dialog that gets one.
+// Who buys: a token in the browser's storage, and the dialog that asks for one.
 
-import { api, retryAfter } from "./api.js";
+import { api } from "./api.js";
+import { askForPhone, onLogin } from "./login.js";
 import { byId, storage, texts } from "./page.js";
-import { fill, sentences } from "./words.js";
 
 const KEY = "session";
 const listeners = [];
 let afterLogin = null;
-let phone = "";
 
 // {token, phone}; null: nobody is logged in.
 export function session() {
@@ -54,81 +53,19 @@ export async function apiAsUser(method, path, options = {}) {
 }
 
 const dialog = byId("login");
-const phoneForm = byId("phone-form");
-const codeForm = byId("code-form");
-const notice = byId("login-notice");
-const demonstration = byId("demonstration");
 
 // Opens the dialog; `then` runs when somebody has logged in.
 export function logIn(then = null, why = "") {
   afterLogin = then;
-  step(phoneForm);
-  say(why);
   if (!dialog.open) dialog.showModal();
-  byId("phone").focus();
+  askForPhone(why);
 }
 
-function step(form) {
-  phoneForm.hidden = form !== phoneForm;
-  codeForm.hidden = form !== codeForm;
-  demonstration.hidden = true;
-  say("");
-}
-
-function say(text) {
-  notice.textContent = text;
-}
-
-// What a refusal says, and when to come again.
-function refusal(answer) {
-  if (answer.status === 0) return texts.no_connection;
-  const title = answer.body?.title ?? texts.no_connection;
-  const waits = answer.status === 429;
-  return waits ? sentences(title, fill(texts.again_in, { seconds: retryAfter(answer) })) : title;
-}
-
-// Runs `work` when the form is sent, and not twice at once.
-function onSubmit(form, work) {
-  const button = form.querySelector("[type=submit]");
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    if (button.disabled) return;
-    button.disabled = true;
-    say("");
-    try {
-      await work();
-    } finally {
-      button.disabled = false;
-    }
-  });
-}
-
-onSubmit(phoneForm, async () => {
-  phone = byId("phone").value.replace(/[\s()-]/g, "");
-  const answer = await api("POST", "/api/login-codes", { body: { phone } });
-  if (answer.status === 422) return say(texts.wrong_phone);
-  if (!answer.ok) return say(refusal(answer));
-  step(codeForm);
-  byId("sent-to").textContent = fill(texts.code_sent, { phone });
-  const code = answer.body?.code;
-  demonstration.hidden = !code;
-  byId("sent-to").hidden = Boolean(code);
-  if (code) byId("shown-code").textContent = code;
-  byId("code").value = code ?? "";
-  byId("code").focus();
-});
-
-onSubmit(codeForm, async () => {
-  const code = byId("code").value.trim();
-  const answer = await api("POST", "/api/sessions", { body: { phone, code } });
-  if (answer.status === 401 || answer.status === 422) return say(texts.wrong_code);
-  if (!answer.ok) return say(refusal(answer));
+onLogin((session) => {
   const then = afterLogin;
   dialog.close();
-  keep({ token: answer.body.token, phone: answer.body.user.phone });
+  keep(session);
   then?.();
 });
-
-byId("other-phone").addEventListener("click", () => logIn(afterLogin));
 byId("cancel-login").addEventListener("click", () => dialog.close());
 dialog.addEventListener("close", () => (afterLogin = null));

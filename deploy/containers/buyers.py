@@ -2,7 +2,6 @@
 """A crowd that buys one voucher through a load balancer, and goes on asking until it hears yes or no.
 
 buyers.py URL VOUCHER FIRST_USER USERS SECONDS OUT
-buyers.py token USER                                 prints a token, of anybody
 
 Each buyer comes at its own moment, evenly over SECONDS. A 503, a 429 or a broken connection is asked again,
 as the answer's Retry-After says. OUT gets what each was told. Python's own library alone, for this runs
@@ -37,9 +36,6 @@ def token(user):
     return (signed + b"." + base64url(signature)).decode()
 
 
-if sys.argv[1] == "token":
-    print(token(sys.argv[2]))
-    sys.exit()
 url, voucher, first, users, seconds, out = sys.argv[1:]
 first, users, seconds = int(first), int(users), float(seconds)
 address = urllib.parse.urlsplit(url)

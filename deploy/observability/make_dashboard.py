@@ -22,7 +22,7 @@ ROWS = [
          [(quantile(q, "seckill_http_request_seconds", "{" + ROUTE + "}"), f"{q:g}") for q in (0.5, 0.95, 0.99)]),
         ("Purchases under way, and the limit", "short",
          [("seckill_purchases_in_flight", "{{instance}}"),
-          ("seckill_purchases_in_flight_peak", "peak of 15 s at {{instance}}"), ("seckill_purchases_limit", "limit of {{instance}}")]),
+          ("seckill_purchases_limit", "limit of {{instance}}")]),
     ]),
     ("Requests", [
         ("Requests a second, by status", "reqps",
@@ -37,7 +37,6 @@ ROWS = [
     ("The database", [
         ("Orders that wait, transactions in flight", "short",
          [("seckill_order_queue_depth", "orders at {{instance}}"),
-          ("seckill_order_queue_depth_peak", "peak of 15 s at {{instance}}"),
           ("seckill_order_batches_in_flight", "transactions of {{instance}}")]),
         ("Orders in a transaction", "short",
          [(quantile(q, "seckill_order_batch_size"), f"{q:g}") for q in (0.5, 0.95)]),

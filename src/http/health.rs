@@ -1,4 +1,4 @@
-//! Whether the server should get requests, the connected servers, and the text of the metrics.
+//! Whether the server should get requests, and the text of the metrics.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use utoipa::ToSchema;
 
 use super::schemas::StoreStatus;
 use crate::purchase::Purchases;
-use crate::store::nodes::{self, ConnectedNode};
 use crate::store::{Database, Keys, NodeName, ReadCache, Service};
 use crate::telemetry::{self, name};
 use redis_link::{LinkError, Redis};
@@ -215,22 +214,11 @@ pub fn metrics_text(purchases: &Arc<Purchases>, database: &Database) -> ReadCach
             (name::PURCHASES_LIMIT, load.limit),
             (name::ORDER_QUEUE_DEPTH, load.queue_depth),
             (name::ORDER_BATCHES_IN_FLIGHT, load.batches_in_flight),
-            (name::PURCHASES_IN_FLIGHT_PEAK, load.in_flight_peak),
-            (name::ORDER_QUEUE_DEPTH_PEAK, load.queue_depth_peak),
         ] {
             metrics::gauge!(name).set(value as f64);
         }
         metrics::gauge!(name::UPTIME_SECONDS).set(load.uptime.as_secs_f64());
         std::future::ready(Ok(telemetry::metrics_text().into()))
-    })
-}
-
-/// Asks which server processes use `database`.
-pub fn nodes(database: &Database) -> ReadCache<(), Arc<[ConnectedNode]>> {
-    let database = database.clone();
-    ReadCache::new(Service::Postgres, 1, usize::MAX, move |()| {
-        let database = database.clone();
-        async move { Ok(nodes::connected(database.pool()).await?.into()) }
     })
 }
 

@@ -14,7 +14,6 @@ mod failure_cause;
 pub mod health;
 mod language;
 mod limits;
-pub mod nodes;
 pub mod openapi;
 pub mod operations;
 pub mod orders;

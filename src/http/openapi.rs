@@ -16,7 +16,7 @@ use utoipa::{Modify, OpenApi, ToSchema};
 use super::event_hub::VoucherEvent;
 use super::events::TimeEvent;
 use super::schemas::{Id, Limit, ProblemCode};
-use super::{audits, entries, events, nodes, operations, orders, payments, sessions};
+use super::{audits, entries, events, operations, orders, payments, sessions};
 use super::{voucher_orders, vouchers};
 use crate::model::OrderStatus;
 
@@ -66,7 +66,6 @@ pub(super) const PATH: &str = "/api/openapi.json";
         operations::healthz,
         operations::readyz,
         operations::metrics,
-        nodes::list,
     ),
     components(schemas(Problem, Id, Limit, ProblemCode, VoucherEvent<'static>, TimeEvent)),
     modifiers(&TokenScheme, &OptionalBody, &Problems, &Headers)

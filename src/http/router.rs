@@ -21,7 +21,7 @@ use super::language::Language;
 use super::limits::{limited_for_buyers, limited_login_codes, limited_logins};
 use super::problem::Code;
 use super::request_id::{self, X_REQUEST_ID};
-use super::{ApiError, App, audits, body, docs_page, entries, events, nodes, openapi, operations};
+use super::{ApiError, App, audits, body, docs_page, entries, events, openapi, operations};
 use super::{orders, payments, problem, security_headers, sessions, voucher_orders, vouchers};
 use crate::telemetry;
 
@@ -59,8 +59,7 @@ pub fn api(app: App) -> Router {
         .route("/api/payments/unmatched", get(payments::list_unmatched))
         .route("/api/vouchers/{id}/draw", put(entries::tell_number))
         .route("/api/vouchers/{id}/line", get(entries::line))
-        .route("/api/vouchers/{id}/entries", get(entries::find))
-        .route("/api/nodes", get(nodes::list));
+        .route("/api/vouchers/{id}/entries", get(entries::find));
     let logging_in = Router::new().route("/api/sessions", post(sessions::create));
     let asking = Router::new().route("/api/login-codes", post(sessions::send_code));
     let cancelling = Router::new().route("/api/orders/{id}/cancellation", post(orders::cancel));

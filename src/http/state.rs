@@ -21,7 +21,6 @@ use super::webhook::SigningKey;
 use crate::model::{BucketRate, Currency, SharedClock, VoucherId};
 use crate::orders::Orders;
 use crate::purchase::Purchases;
-use crate::store::nodes::ConnectedNode;
 use crate::store::step_turns::{BUYERS_STEPS_OF_A_VOUCHER, STEPS_OF_A_VOUCHER};
 use crate::store::{Database, Keys, LoginLimits, ReadCache};
 use redis_link::Redis;
@@ -110,8 +109,6 @@ pub struct AppMemory {
     pub metrics: ReadCache<(), Bytes>,
     /// What is published of draws.
     pub draws: ReadCache<VoucherId, Option<Bytes>>,
-    /// The server processes that use the database.
-    pub nodes: ReadCache<(), Arc<[ConnectedNode]>>,
     /// The permit of an audit.
     pub audits: Semaphore,
     /// A permit for each notification of the payment gateway.
@@ -147,7 +144,6 @@ impl App {
             voucher_pages,
             metrics: health::metrics_text(&parts.purchases, &parts.database),
             draws: entries::draws(&parts.database),
-            nodes: health::nodes(&parts.database),
             audits: Semaphore::new(1),
             logins: Arc::new(StrangersPermits::new(MAX_LOGINS, parts.address_rate)),
             login_codes: Arc::new(StrangersPermits::new(MAX_LOGIN_CODES, parts.address_rate)),

@@ -48,19 +48,6 @@ pub(super) fn orders(texts: &Texts) -> Markup {
     }
 }
 
-/// Asks once more before something is done with an order.
-pub(super) fn question(texts: &Texts) -> Markup {
-    html! {
-        dialog #order-question aria-labelledby="order-question-text" {
-            p #order-question-text {}
-            form method="dialog" {
-                button.quiet value="no" { (texts["no"]) }
-                button.primary #order-yes value="yes" {}
-            }
-        }
-    }
-}
-
 /// Money that waits to be given back, money that went back twice, and money that belongs to no payment.
 pub(super) fn money(texts: &Texts) -> Markup {
     let refunds = [

@@ -26,7 +26,8 @@ use crate::store::orders;
 use crate::store::payments::{self, PaymentId, PaymentStatus};
 
 /// What the page says. `{…}` is filled in by its script.
-static TEXTS: TextFile = TextFile::new(include_str!("sandbox.toml"));
+static TEXTS: TextFile =
+    TextFile::new(concat!(include_str!("sandbox.toml"), include_str!("order_states.toml")));
 
 /// The page of this site.
 fn render(site: &Site, language: Language) -> String {

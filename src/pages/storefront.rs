@@ -3,11 +3,17 @@
 use maud::{Markup, html};
 use serde::Serialize;
 
+use super::login_form::login_form;
 use super::page::HtmlPage;
+use super::question::question;
 use crate::http::{Language, TextFile, Texts};
 
 /// What the page says. `{…}` is filled in by its scripts.
-static TEXTS: TextFile = TextFile::new(include_str!("storefront.toml"));
+static TEXTS: TextFile = TextFile::new(concat!(
+    include_str!("storefront.toml"),
+    include_str!("login_form.toml"),
+    include_str!("order_states.toml")
+));
 
 /// The page.
 pub fn page(language: Language) -> HtmlPage<'static, impl Serialize> {
@@ -77,41 +83,11 @@ fn content(texts: &Texts) -> Markup {
             ul.orders #order-list {}
             p.more { button.quiet #more-orders type="button" hidden { (texts["more"]) } }
         }
-        (login(texts))
-        dialog #question aria-labelledby="question-title" aria-describedby="question-about" {
-            h2 #question-title { (texts["cancel_title"]) }
-            p #question-about {}
-            // A dialog's form sends nothing: it closes the dialog with the value of the button.
-            form method="dialog" {
-                button.primary #question-no value="no" { (texts["cancel_no"]) }
-                button.quiet #question-yes value="yes" { (texts["cancel_yes"]) }
-            }
-        }
-    }
-}
-
-fn login(texts: &Texts) -> Markup {
-    html! {
         dialog #login aria-labelledby="login-title" {
             h2 #login-title { (texts["log_in"]) }
-            form #phone-form {
-                label for="phone" { (texts["phone"]) }
-                input #phone type="tel" name="phone" autocomplete="tel" inputmode="tel"
-                    maxlength="24" required aria-describedby="phone-hint";
-                p.hint #phone-hint { (texts["phone_hint"]) }
-                button.primary type="submit" { (texts["send_code"]) }
-            }
-            form #code-form hidden {
-                p #sent-to {}
-                p.notice #demonstration hidden { (texts["demonstration"]) " " strong #shown-code {} }
-                label for="code" { (texts["code"]) }
-                input #code name="code" autocomplete="one-time-code" inputmode="numeric"
-                    maxlength="6" pattern="[0-9]{6}" required;
-                button.primary type="submit" { (texts["log_in"]) }
-                button.link #other-phone type="button" { (texts["other_phone"]) }
-            }
-            p.message #login-notice role="alert" data-kind="bad" {}
+            (login_form(texts))
             button.link #cancel-login type="button" { (texts["cancel"]) }
         }
+        (question())
     }
 }

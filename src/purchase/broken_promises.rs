@@ -10,7 +10,9 @@ use crate::store::DatabaseSession;
 use crate::store::columns::{column, row};
 
 /// What an audit holds a sale against.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString, strum::VariantNames,
+)]
 #[strum(serialize_all = "snake_case")]
 #[allow(missing_docs)] // docs/reliability.md says what each promises
 pub enum Promise {

@@ -8,7 +8,6 @@ pub mod audit;
 pub mod breaker;
 mod broken_promises;
 mod error;
-mod load;
 mod options;
 pub mod owners;
 #[allow(clippy::module_inception)] // the story of the one thing that this module is about
@@ -18,7 +17,6 @@ pub mod sales;
 mod strategy;
 
 pub use error::{Answer, Books, Circuit, Failure, PurchaseError};
-pub use load::PurchaseLoad;
 pub use options::{DEFAULT_BURST, DEFAULT_BUYER_RATE, PurchasesOptions};
-pub use purchase::Purchases;
+pub use purchase::{PurchaseLoad, Purchases};
 pub use strategy::{Strategy, UnknownStrategy};

@@ -14,9 +14,9 @@ use tracing::{Instrument, instrument};
 use super::owners::OrderOwners;
 use super::recent_orders::RecentOrders;
 use super::sales::{Sale, Sales};
-use super::{PurchaseError, PurchaseLoad, PurchasesOptions, Strategy};
+use super::{PurchaseError, PurchasesOptions, Strategy};
 use crate::model::{
-    Clock, Code, Member, Order, OrderId, Outcome, RecentPeak, Refusal, Share, SharedClock, Shares,
+    Clock, Code, Member, Order, OrderId, Outcome, Refusal, Share, SharedClock, Shares,
     TokenBuckets, UserId, Voucher, VoucherId,
 };
 use crate::store::{
@@ -43,7 +43,6 @@ pub struct Purchases {
     recent_orders: RecentOrders,
     owners: OrderOwners,
     permits: Arc<Semaphore>,
-    in_flight_peak: RecentPeak,
     began: Instant,
     buyers: Shares<UserId>,
     buyer_rate: TokenBuckets<UserId>,
@@ -82,7 +81,6 @@ impl Purchases {
             recent_orders: RecentOrders::new(),
             owners: OrderOwners::new(&database),
             permits: Arc::new(Semaphore::new(options.burst)),
-            in_flight_peak: RecentPeak::default(),
             began: Instant::now(),
             buyers: Shares::default(),
             buyer_rate: TokenBuckets::new(options.buyer_rate),
@@ -142,7 +140,6 @@ impl Purchases {
         };
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = permit.map_err(|_| PurchaseError::Overloaded)?;
-        self.in_flight_peak.record(self.in_flight(), self.began.elapsed());
         sale.breaker.check()?;
         Ok(Admitted { sale, at, _permits: (share, permit) })
     }
@@ -333,23 +330,14 @@ impl Purchases {
         self.strategy
     }
 
-    fn in_flight(&self) -> usize {
-        self.limit - self.permits.available_permits()
-    }
-
     /// How busy it is.
     pub fn load(&self) -> PurchaseLoad {
-        let (in_flight, now) = (self.in_flight(), self.began.elapsed());
-        // A purchase may be under way for longer than a peak is remembered.
-        self.in_flight_peak.record(in_flight, now);
         PurchaseLoad {
-            in_flight,
+            in_flight: self.limit - self.permits.available_permits(),
             limit: self.limit,
             queue_depth: self.order_writer.waiting(),
             batches_in_flight: self.order_writer.batches_in_flight(),
-            in_flight_peak: self.in_flight_peak.highest(now),
-            queue_depth_peak: self.order_writer.waiting_peak(),
-            uptime: now,
+            uptime: self.began.elapsed(),
         }
     }
 
@@ -359,6 +347,21 @@ impl Purchases {
         self.tasks.wait().await;
         self.locks.shutdown().await;
     }
+}
+
+/// How busy a purchase service is at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
+pub struct PurchaseLoad {
+    /// Purchases under way, of which there may be `limit`.
+    pub in_flight: usize,
+    pub limit: usize,
+    /// Orders that wait for a transaction.
+    pub queue_depth: usize,
+    /// Transactions in flight.
+    pub batches_in_flight: usize,
+    /// Since it began to sell.
+    pub uptime: Duration,
 }
 
 /// The lock of one buyer's purchases.

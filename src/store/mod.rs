@@ -13,7 +13,6 @@ pub mod login_codes;
 pub mod login_limits;
 mod migrations;
 mod node_name;
-pub mod nodes;
 pub mod order_ids;
 pub mod order_steps;
 pub mod order_writer;

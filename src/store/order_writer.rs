@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -16,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::connecting::PURCHASE_CONNECTIONS;
 use super::time_limits::ANSWER_WITHIN;
 use super::{Database, DatabaseClock, DatabaseSession, Service, StoreError};
-use crate::model::{Clock, Due, OrderId, RecentPeak, Refusal, UserId, VoucherId};
+use crate::model::{Clock, Due, OrderId, Refusal, UserId, VoucherId};
 use crate::telemetry;
 use group_commit::{Answer, Batcher, Limits, Slots, Turn};
 use redis_link::timeout::within;
@@ -56,37 +55,7 @@ type Answered = Result<Placed, StoreError>;
 /// Places orders, those that wait together in one transaction.
 #[derive(Debug)]
 pub struct OrderWriter {
-    batcher: Batcher<QueuedOrder, Answered, StoreError, VoucherId>,
-    queue: Arc<OrderQueue>,
-}
-
-/// How many orders wait, over all vouchers, and how many did so lately.
-#[derive(Debug)]
-struct OrderQueue {
-    depth: AtomicUsize,
-    peak: RecentPeak,
-    began: Instant,
-}
-
-/// An order that waits until it is dropped: a batch takes the order out, or gives it up.
-#[derive(Debug)]
-struct QueuedOrder {
-    order: NewOrder,
-    queue: Arc<OrderQueue>,
-}
-
-impl QueuedOrder {
-    fn new(order: NewOrder, queue: &Arc<OrderQueue>) -> Self {
-        let depth = queue.depth.fetch_add(1, Ordering::Relaxed) + 1;
-        queue.peak.record(depth, queue.began.elapsed());
-        Self { order, queue: Arc::clone(queue) }
-    }
-}
-
-impl Drop for QueuedOrder {
-    fn drop(&mut self) {
-        self.queue.depth.fetch_sub(1, Ordering::Relaxed);
-    }
+    batcher: Batcher<NewOrder, Answered, StoreError, VoucherId>,
 }
 
 impl OrderWriter {
@@ -98,24 +67,15 @@ impl OrderWriter {
         limits: Limits,
         is_distributed: bool,
     ) -> Self {
-        let queue = Arc::new(OrderQueue {
-            depth: AtomicUsize::new(0),
-            peak: RecentPeak::default(),
-            began: Instant::now(),
-        });
         let keys = if is_distributed { NonZero::<usize>::MIN } else { NonZero::<usize>::MAX };
         let slots = Slots::new(BATCHES_IN_FLIGHT).alone(HELD_IN_FLIGHT).keys(keys);
-        let of_all = Arc::clone(&queue);
-        let work = move |queued: Vec<(VoucherId, QueuedOrder)>, turn| {
-            let orders = queued.iter().map(|(voucher, queued)| (*voucher, queued.order)).collect();
-            // The transaction begins: they wait no longer.
-            drop(queued);
+        let work = move |orders: Vec<Wanted>, turn| {
             let for_row =
                 if is_distributed || turn == Turn::Alone { Wait::Long } else { Wait::Briefly };
-            let (queue, writer) = (Arc::clone(&of_all), (database.clone(), Arc::clone(&clock)));
-            async move { place_batch(&writer, &queue, orders, for_row).await }
+            let writer = (database.clone(), Arc::clone(&clock));
+            async move { place_batch(&writer, orders, for_row).await }
         };
-        Self { batcher: Batcher::keyed(limits, slots, work), queue }
+        Self { batcher: Batcher::keyed(limits, slots, work) }
     }
 
     /// Places an order of `voucher`: it is committed when this returns `Ordered`. An order that was
@@ -125,23 +85,14 @@ impl OrderWriter {
     /// `Unavailable`: nothing was written. `Unknown`: the order may have been written. `Defect`: the
     /// database refused it.
     pub async fn place(&self, voucher: VoucherId, order: NewOrder) -> Result<Placed, StoreError> {
-        let order = QueuedOrder::new(order, &self.queue);
         let placed = self.batcher.submit_to(voucher, order).await;
         placed.unwrap_or_else(|error| Err(StoreError::from_batch(Service::Postgres, error)))
     }
 
-    /// Orders that wait for a transaction now, over all vouchers.
+    /// Orders that wait for a transaction now, over all vouchers. Those that a batch left out, because another session
+    /// holds the row of their voucher, are not counted; the orders behind them are.
     pub fn waiting(&self) -> usize {
-        self.queue.depth.load(Ordering::Relaxed)
-    }
-
-    /// The most orders that waited at once lately
-    /// ([`PEAK_LASTS`](crate::model::recent_peak::PEAK_LASTS)).
-    pub fn waiting_peak(&self) -> usize {
-        let now = self.queue.began.elapsed();
-        // An order may wait for longer than a peak is remembered.
-        self.queue.peak.record(self.waiting(), now);
-        self.queue.peak.highest(now)
+        self.batcher.waiting()
     }
 
     /// Transactions in flight now, over all vouchers.
@@ -169,10 +120,9 @@ type Writer = (Database, Arc<DatabaseClock>);
 /// with one of them is not the others' fault.
 async fn place_batch(
     writer: &Writer,
-    queue: &Arc<OrderQueue>,
     orders: Vec<Wanted>,
     for_row: Wait,
-) -> Result<Vec<Answer<QueuedOrder, Answered>>, StoreError> {
+) -> Result<Vec<Answer<NewOrder, Answered>>, StoreError> {
     telemetry::order_batch(orders.len());
     let placed = match place_all(writer, &orders, for_row).await {
         Err(error) if !error.retry_may_help() => {
@@ -183,7 +133,7 @@ async fn place_batch(
     };
     let answer = |(placed, (_, order)): (Option<Answered>, &Wanted)| match placed {
         Some(placed) => Answer::Done(placed),
-        None => Answer::Alone(QueuedOrder::new(*order, queue)),
+        None => Answer::Alone(*order),
     };
     Ok(placed.into_iter().zip(&orders).map(answer).collect())
 }

@@ -60,12 +60,12 @@ async fn an_administrator_is_not_limited_and_who_is_none_has_no_way_around() {
     let api = api_with("5/1h").await;
     let admin = api.world.admin_token(3).await;
     for _ in 0..20 {
-        api.call("GET", "/api/nodes", &admin).await.is(200);
+        api.call("GET", "/api/refunds", &admin).await.is(200);
     }
     for _ in 0..5 {
-        api.get_as(1, "/api/nodes").await.problem(403, "forbidden");
+        api.get_as(1, "/api/refunds").await.problem(403, "forbidden");
     }
-    api.get_as(1, "/api/nodes").await.problem(429, "too_many_requests");
+    api.get_as(1, "/api/refunds").await.problem(429, "too_many_requests");
 }
 
 /// Nine requests of one buyer wait for a row: the ninth is refused, and others are served.
@@ -123,7 +123,7 @@ async fn a_flood_of_one_buyer_leaves_the_others_what_they_need() {
     let others = async {
         for number in 0..40 {
             api.get_as(2 + number % 8, "/api/orders").await.is(200);
-            api.call("GET", "/api/nodes", &admin).await.is(200);
+            api.call("GET", "/api/refunds", &admin).await.is(200);
         }
     };
     flood(20, cancel, others).await;

@@ -58,7 +58,7 @@ async fn one_request_too_many_of_a_kind_is_refused_and_takes_nothing_from_others
     let (api, app) = api_of_app().await;
     api.world.users(1).await;
     api.world.admin_token(2).await;
-    api.get_as(2, "/api/nodes").await.is(200);
+    api.get_as(2, "/api/refunds").await.is(200);
     let memory = app.memory();
     for path in ["/api/me", "/api/orders", "/api/orders/1"] {
         let others = async || {

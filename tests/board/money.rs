@@ -38,8 +38,8 @@ impl PaymentGateway for KeepsTheMoney {
 /// Presses the button of this name in the row of `order`, and is sure.
 async fn act(browser: &Browser, order: &str, action: &str) {
     browser.click(&format!("[data-order='{order}'] button[aria-label^='{action}']")).await;
-    browser.until_text("#order-question-text", order).await;
-    browser.click("#order-yes").await;
+    browser.until_text("#question-about", order).await;
+    browser.click("#question-yes").await;
 }
 
 /// The money of a payment that was made in the sandbox is back.
@@ -82,15 +82,15 @@ async fn an_operator_refunds_redeems_and_cancels() {
 
     // Paid while the question was open; and nothing is done to one about whom somebody is not sure.
     browser.click(&format!("[data-order='{}'] button", orders[3])).await;
-    browser.until_text("#order-question-text", &orders[3]).await;
+    browser.until_text("#question-about", &orders[3]).await;
     pay(&api, 4, &orders[3]).await;
-    browser.click("#order-yes").await;
+    browser.click("#question-yes").await;
     let said = format!("Not possible: order {} is in the state “Paid”", orders[3]);
     browser.until_text("#orders-state", &said).await;
     until_state(&browser, &orders[3], "Paid").await;
     browser.click(&format!("[data-order='{}'] button[aria-label^='Refund']", orders[3])).await;
-    browser.click("#order-question [value=no]").await;
-    browser.until("!document.querySelector('#order-question').open").await;
+    browser.click("#question [value=no]").await;
+    browser.until("!document.querySelector('#question').open").await;
     assert_eq!(api.status(4, &orders[3]).await, "paid");
     browser.close_quietly().await;
 }
@@ -168,16 +168,16 @@ async fn a_refund_that_the_gateway_does_not_take_is_settled_by_a_button_once() {
 
         browser.press_twice(&settle).await;
         for said in [order.as_str(), "¥80.00", question] {
-            browser.until_text("#order-question-text", said).await;
+            browser.until_text("#question-about", said).await;
         }
-        browser.click("#order-question [value=no]").await;
-        browser.until("!document.querySelector('#order-question').open").await;
+        browser.click("#question [value=no]").await;
+        browser.until("!document.querySelector('#question').open").await;
         browser.press_twice(&settle).await;
         browser.is_readable("the question").await;
-        browser.press_twice("#order-yes").await;
+        browser.press_twice("#question-yes").await;
         browser.until("window.letGo").await;
         browser.press_twice(&settle).await;
-        let is_asking = browser.value("document.querySelector('#order-question').open").await;
+        let is_asking = browser.value("document.querySelector('#question').open").await;
         assert_eq!(is_asking, false, "while the first press is under way");
         browser.value("window.letGo()").await;
         browser.until_text("#orders-state", refunded).await;
@@ -192,10 +192,10 @@ async fn a_refund_that_the_gateway_does_not_take_is_settled_by_a_button_once() {
         // Settled elsewhere while the question is open.
         let order = stuck(&api, 2, &voucher).await;
         browser.click(&format!("[data-order='{order}'] button[aria-label^='{button}']")).await;
-        browser.until_text("#order-question-text", &order).await;
+        browser.until_text("#question-about", &order).await;
         let path = format!("/api/orders/{order}/settlement?voucher_id={}", voucher.id);
         as_admin(&api, "POST", &path, &json!({})).await.is(200);
-        browser.click("#order-yes").await;
+        browser.click("#question-yes").await;
         browser.until("window.posts.length === 2").await;
         browser.value("window.letGo()").await;
         for said in [order.as_str(), &format!("“{refunded}”")] {

@@ -175,7 +175,7 @@ async fn what_an_operator_looks_at_first_is_above_the_fold() {
     let browser = board(&api, "en", (1400, 900)).await;
     browser.until_text("#figure-left", "40 of 40").await;
     browser.until_text("#figure-verdict", "not audited yet").await;
-    let lowest = "Math.max(...['#figure-left', '#figure-orders', '#figure-verdict', '#plot-orders', 'dl.figures']
+    let lowest = "Math.max(...['#figure-left', '#figure-orders', '#figure-verdict', '#plot-orders']
         .map(one => document.querySelector(one).getBoundingClientRect().bottom))";
     browser
         .until(&format!("document.querySelector('#plot-orders canvas') && {lowest} <= 900"))
@@ -191,23 +191,22 @@ async fn somebody_who_is_no_administrator_is_shown_out_and_no_figures() {
     let browser = Browser::new("en", DESKTOP).await;
     let board = format!("http://{}/board", api.address);
     browser.open(&format!("{board}#token={}", api.world.token(1))).await;
-    browser.until_text("#login-state", "not an administrator").await;
+    browser.until_text("#login-notice", "not an administrator").await;
     assert!(!browser.shows("#board").await);
     // It is no line on the console.
     assert_eq!(browser.value(REFUSALS).await, json!([]));
     // The shop may go on with the session; a token that is none is forgotten.
     browser.open(&format!("{board}?x=1#token=%3Cscript%3E")).await;
-    browser.until_text("#login-state", "Log in again").await;
+    browser.until_text("#login-notice", "Log in again").await;
     assert!(!browser.shows("#board").await);
     assert_eq!(browser.value("localStorage.getItem('board-session')").await, Value::Null);
-    for (field, value, button, place, said) in [
-        ("#phone", "", "[type=submit]", "#phone-error", "needed"),
-        ("#phone", "12", "#send-code", "#login-state", "not valid"),
-        ("#phone", "13800138000", "[type=submit]", "#code-error", "six digits"),
-        ("#code", "000000", "[type=submit]", "#login-state", "Log in first"),
+    for (field, value, form, place, said) in [
+        ("#phone", "12", "#phone-form", "#login-notice", "This is no phone number"),
+        ("#phone", "13800138000", "#phone-form", "#sent-to", "on their way to 13800138000"),
+        ("#code", "000000", "#code-form", "#login-notice", "The code is wrong"),
     ] {
         browser.fill(field, value).await;
-        browser.click(&format!("#login-form {button}")).await;
+        browser.click(&format!("{form} [type=submit]")).await;
         browser.until_text(place, said).await;
     }
     browser.close_quietly().await;

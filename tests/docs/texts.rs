@@ -3,6 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use seckill::http::problem::Code;
+use seckill::model::Refusal;
+use seckill::purchase::audit::Promise;
+use seckill::telemetry::{INTERNAL_ERROR, UNAVAILABLE};
+use strum::VariantNames;
+
 use super::{files, read, root, words};
 
 /// By their keys, in English and in Chinese.
@@ -37,12 +43,19 @@ fn directory(file: &str) -> &str {
 fn texts() -> BTreeMap<String, Vec<(String, TextsOfFile)>> {
     let mut found: BTreeMap<String, Vec<(String, TextsOfFile)>> = BTreeMap::new();
     for (file, code) in sources("rs") {
-        for rest in code.split("TextFile::new(include_str!(\"").skip(1) {
+        // What two pages say stands in a file of its own, which each of them adds to its own texts.
+        let made = code.split("TextFile::new(").skip(1);
+        let made =
+            made.flat_map(|rest| rest.split(';').next().unwrap().split("include_str!(\"").skip(1));
+        for rest in made {
             let name = rest.split('"').next().unwrap();
             let path = format!("{}/{name}", directory(&file));
-            let texts =
-                toml::from_str(&read(&path)).unwrap_or_else(|error| panic!("{path}: {error}"));
-            found.entry(directory(&file).to_owned()).or_default().push((path, texts));
+            let beside = found.entry(directory(&file).to_owned()).or_default();
+            if beside.iter().all(|(known, _)| *known != path) {
+                let texts =
+                    toml::from_str(&read(&path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+                beside.push((path, texts));
+            }
         }
     }
     found
@@ -132,4 +145,18 @@ fn every_text_that_the_code_says_is_in_a_file() {
     }
     assert!(count > 300, "only {count}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The server names them, and the board says what they are called.
+#[test]
+fn the_board_has_a_text_for_each_promise_and_for_each_outcome_of_a_purchase() {
+    let texts: TextsOfFile = toml::from_str(&read("src/pages/board.toml")).unwrap();
+    let named = |prefix: &str| -> BTreeSet<&str> {
+        texts.keys().filter_map(|key| key.strip_prefix(prefix)).collect()
+    };
+    assert_eq!(named("promise_"), Promise::VARIANTS.iter().copied().collect());
+    let refusals: BTreeSet<&str> =
+        Refusal::VARIANTS.iter().copied().chain([UNAVAILABLE, INTERNAL_ERROR]).collect();
+    assert!(refusals.is_subset(&Code::ALL.iter().map(|code| code.as_str()).collect()));
+    assert_eq!(named("code_"), refusals.into_iter().chain(["ordered"]).collect());
 }

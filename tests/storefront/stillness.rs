@@ -206,10 +206,10 @@ async fn titles_stay_in_their_places_on_a_narrow_screen() {
 async fn log_in_on_the_board(api: &Api, browser: &Browser) {
     browser.open(&format!("http://{}/board", api.address)).await;
     browser.fill("#phone", ADMIN_PHONE).await;
-    browser.click("#send-code").await;
-    browser.until_text("#login-state", "on its way").await;
+    browser.click("#phone-form [type=submit]").await;
+    browser.until_text("#sent-to", "on their way").await;
     browser.fill("#code", &api.last_code()).await;
-    browser.click("#login-form [type=submit]").await;
+    browser.click("#code-form [type=submit]").await;
     browser.until_shown("#board").await;
 }
 

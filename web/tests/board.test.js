@@ -2,14 +2,13 @@ import assert from "node:assert";
 import { test } from "node:test";
 import { Audits } from "../board_audits.js";
 import { amountOf, secondsOf, textOf, wholeNumber } from "../board_fields.js";
-import { column, isPoint, shownSpan, withoutStock, withPoint } from "../board_points.js";
+import { isPoint, shownSpan, withPoint } from "../board_points.js";
 import { promisesOf } from "../board_promises.js";
 
 const NOW = 1_000_000;
 
-// One point a second, from `begin`, of these figures.
-const pointsOf = (begin, figures) =>
-  figures.reduce((points, figure, second) => withPoint(points, figure, begin + second), []);
+// One point a second, from `begin`, of these rates.
+const pointsOf = (begin, rates) => rates.reduce((points, rate, second) => withPoint(points, rate, begin + second), []);
 
 test("a field says its value, nothing where it may be empty, and that it is wrong", () => {
   for (const [read, wrong, right] of [
@@ -59,56 +58,57 @@ test("a field says its value, nothing where it may be empty, and that it is wron
 });
 
 test("what was broken is named, with all that was found, and so is a promise that nobody knows", () => {
-  const kept = promisesOf({ violations: [] });
-  assert.equal(kept.filter(([, isKept]) => isKept).length, 5);
+  const texts = { title: "Board", promise_orphans: "Users", promise_no_oversell: "Stock" };
+  assert.deepEqual(promisesOf({ violations: [] }, texts), [
+    ["orphans", true, ""],
+    ["no_oversell", true, ""],
+  ]);
   const violations = ["no_oversell: <b>7</b> orders for 5: too many", "new: x", "no_oversell: again", "bare"];
-  const broken = promisesOf({ violations }).filter(([, isKept]) => !isKept);
-  assert.deepEqual(broken, [
+  assert.deepEqual(promisesOf({ violations }, texts), [
+    ["orphans", true, ""],
     ["no_oversell", false, "<b>7</b> orders for 5: too many; again"],
     ["new", false, "x"],
     ["bare", false, ""],
   ]);
 });
 
-test("the plots show the last rush, and not the minutes before it", () => {
-  const quiet = Array(60).fill({ orders: 0, refusals: 0, stock: 9 });
+test("the plot shows the last rush, and not the minutes before it", () => {
+  const quiet = Array(60).fill(0);
   assert.deepEqual(shownSpan(pointsOf(NOW, quiet), NOW + 60), [NOW, NOW + 60]);
-  const rush = [...quiet, { orders: 3, stock: 6 }, { refusals: 9, stock: 6 }, ...quiet];
-  // From the second before the first purchase, with a second of margin, and eight seconds at the least.
+  const rush = [...quiet, 3, 9, ...quiet];
+  // From the second before the first order, with a second of margin, and eight seconds at the least.
   const from = NOW + 58;
   assert.deepEqual(shownSpan(pointsOf(NOW, rush), NOW + 122), [from, from + 8]);
   // It is not over yet: nothing is shown of the time to come but for that.
-  const long = [...quiet, ...Array(40).fill({ orders: 1 })];
+  const long = [...quiet, ...Array(40).fill(1)];
   assert.deepEqual(shownSpan(pointsOf(NOW, long), NOW + 99.5), [NOW + 57, NOW + 99.5]);
 });
 
-test("purchases are of one rush until half a minute was silent, and so is what only the stock tells", () => {
-  const bought = { orders: 1, stock: 5 };
-  const silent = (seconds) => Array(seconds).fill({ orders: 0, stock: 5 });
-  const [from] = shownSpan(pointsOf(NOW, [bought, ...silent(29), bought]), NOW + 40);
+test("orders are of one rush until half a minute was silent", () => {
+  const silent = (seconds) => Array(seconds).fill(0);
+  const [from] = shownSpan(pointsOf(NOW, [1, ...silent(29), 1]), NOW + 40);
   assert.ok(from < NOW);
-  const [later] = shownSpan(pointsOf(NOW, [bought, ...silent(30), bought]), NOW + 40);
+  const [later] = shownSpan(pointsOf(NOW, [1, ...silent(30), 1]), NOW + 40);
   assert.ok(later > NOW + 20);
-  const sold = pointsOf(NOW, [...silent(60), { orders: 0, stock: 4 }]);
-  assert.deepEqual(shownSpan(sold, NOW + 60)[0], NOW + 58);
-  // Another sale has another stock.
-  assert.deepEqual(shownSpan(withoutStock(sold), NOW + 60), [NOW, NOW + 60]);
 });
 
 test("points are kept for five minutes, those of the rush for longer, and none too many", () => {
-  const old = pointsOf(NOW, Array(400).fill({ orders: 0 }));
-  assert.equal(column(old, "time")[0], NOW + 99);
-  const rush = pointsOf(NOW, Array(1_500).fill({ orders: 1 }));
+  const [[oldest]] = pointsOf(NOW, Array(400).fill(0));
+  assert.equal(oldest, NOW + 99);
+  const rush = pointsOf(NOW, Array(1_500).fill(1));
   assert.deepEqual([rush.length, rush.every(isPoint)], [1_200, true]);
 });
 
 test("where nobody looked for a while no line is drawn", () => {
-  const [before, gap, after] = withPoint(withPoint([], { p50: 1 }, NOW), { p50: 2 }, NOW + 16);
-  assert.deepEqual(column([before, gap, after], "p50"), [1, null, 2]);
-  assert.deepEqual(column([before, gap, after], "time"), [NOW, NOW + 1, NOW + 16]);
-  assert.equal(withPoint([before], {}, NOW + 15).length, 2);
+  const before = withPoint([], 1, NOW);
+  assert.deepEqual(withPoint(before, 2, NOW + 16), [
+    [NOW, 1],
+    [NOW + 1, null],
+    [NOW + 16, 2],
+  ]);
+  assert.equal(withPoint(before, null, NOW + 15).length, 2);
   // What an older page, or somebody else, has kept.
-  assert.deepEqual([[], null, [1, 2], before].map(isPoint), [false, false, false, true]);
+  assert.deepEqual([[], null, [1, 2, 3], before[0]].map(isPoint), [false, false, false, true]);
 });
 
 const sale = (status, stock, id = "7") => ({ id, status, stock });

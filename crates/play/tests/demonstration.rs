@@ -9,7 +9,7 @@ async fn the_administrator_of_a_demonstration_is_one_only_from_this_machine() {
     let server = PrivateServer::start().await;
     let token = server.admin().await;
     let from = async |header: &str, value: &str| {
-        let request = server.api.request("GET", "/api/nodes").bearer_auth(&token);
+        let request = server.api.request("GET", "/api/refunds").bearer_auth(&token);
         server.api.send(request.header(header, value)).await
     };
     from("host", "localhost:1").await.is(200);
@@ -54,7 +54,7 @@ async fn whoever_configures_administrators_or_listens_to_others_has_no_other_adm
         let mut server = PrivateServer::start_with(&["--listen", listen], variables).await;
         server.api.address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
         let token = server.admin().await;
-        let answer = server.send("GET", "/api/nodes", &token, None).await;
+        let answer = server.send("GET", "/api/refunds", &token, None).await;
         answer.problem(403, "forbidden");
     }
 }

@@ -10,7 +10,6 @@ use sqlx::{Connection, Executor, PgConnection};
 use crate::api::nodes::node;
 use pgbouncer::{PgBouncer, is_installed, knows_prepared_statements};
 use testkit::program::Program;
-use testkit::shop::api_client::Client;
 use testkit::shop::world::{World, user};
 
 /// What another client of the pooler sees of a session that was ours before.
@@ -104,29 +103,6 @@ async fn nodes_sell_through_a_pooler_that_keeps_sessions_or_lends_them_for_a_tra
         let pooler = PgBouncer::start(&world, mode, sessions, settings).await;
         sells_through(&pooler, &world).await;
         sessions_are_as_new(&pooler, &world).await;
-    }
-}
-
-/// Behind a pooler a node is known by the sessions that it used last: the one that answers always is.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_node_behind_a_pooler_is_listed_when_it_has_asked_lately() {
-    if !is_installed() {
-        return;
-    }
-    let world = World::new().await;
-    world.at_present().await;
-    let pooler = PgBouncer::start(&world, "transaction", 3, "").await;
-    let token = world.admin_token(100).await;
-    let behind = World { database_url: pooler.url(&world), ..world };
-    let (first, second) = tokio::join!(node(&behind, &[]), node(&behind, &[]));
-    for node in [&first, &second, &first] {
-        let api = Client::at(node.address);
-        let listed = api.send(api.request("GET", "/api/nodes").bearer_auth(&token)).await;
-        let nodes = listed.is(200).body["nodes"].as_array().unwrap().clone();
-        let own = nodes.iter().find(|listed| listed["answers"] == true).unwrap();
-        assert_eq!(own["address"], node.address.to_string(), "{nodes:?}");
-        // Of the three sessions that the pooler has to the database.
-        assert!(own["connections"].as_i64().unwrap() <= 3, "{nodes:?}");
     }
 }
 
