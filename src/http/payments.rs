@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use chrono::{DateTime, Utc};
@@ -13,7 +14,7 @@ use tracing::Level;
 use utoipa::ToSchema;
 
 use super::auth::{AdminSession, Session};
-use super::body::{RawBody, maybe_whole_number};
+use super::body::maybe_whole_number;
 use super::orders::{OrderPath, VoucherOfOrder};
 use super::problem::Code;
 use super::schemas::{Amount, Id};
@@ -235,10 +236,10 @@ impl NotificationBody {
 pub async fn notify(
     State(app): State<App>,
     headers: HeaderMap,
-    RawBody(bytes): RawBody,
+    body: Bytes,
 ) -> Result<StatusCode, ApiError> {
     let signature = headers.get(SIGNATURE).and_then(|value| value.to_str().ok());
-    accept(&app, signature, &bytes).await?;
+    accept(&app, signature, &body).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
