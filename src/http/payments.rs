@@ -1,7 +1,5 @@
 //! Payments: a buyer begins one, and the payment gateway says what became of it.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use axum::Json;
 use axum::body::Bytes;
@@ -26,8 +24,6 @@ use crate::store::payments::{Money, Notice, NoticeOutcome, OpenPayment, PaymentI
 use crate::store::refunds::{self, Refund};
 use crate::store::unmatched_payments::{self, UnmatchedPayment};
 
-/// When the gateway should send a notification again that found no room.
-const RETRY_WHEN_FULL: Duration = Duration::from_secs(1);
 /// Rows of a list that administrators look at.
 const LIST_LENGTH: i64 = 100;
 /// The longest name that a gateway may give to money or to a payment, in bytes.
@@ -256,9 +252,7 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
     let notification: NotificationBody = super::body::parse(body)?;
     let (payment, notice) = notification.check()?;
     // Only now: nobody who is slow or unknown holds a permit.
-    let Ok(permit) = app.memory().notifications.clone().try_acquire_owned() else {
-        return Err(ApiError::unavailable().retry_after(RETRY_WHEN_FULL));
-    };
+    let permit = app.memory().limits.notifications.take(None)?;
     // What has begun runs to its end, also if the gateway hangs up.
     let app = app.clone();
     let settling = tokio::spawn(async move {

@@ -25,8 +25,8 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::io::InspectReader;
 use tower::{Service, ServiceExt};
 
-use super::address::{Peer, is_trusted};
-use super::shares::AddressShares;
+use super::address::{ClientAddress, Peer, is_trusted};
+use crate::model::{Limit, Limiter};
 
 /// Connections that may wait to be accepted: a rush arrives within a moment.
 const BACKLOG: u32 = 8192;
@@ -85,14 +85,17 @@ impl ServerLimits {
         }
     }
 
-    /// How long a connection of `peer` may be idle.
-    fn idle_of(&self, peer: IpAddr, is_crowded: bool) -> Duration {
-        if is_trusted(peer, &self.exempt) {
-            self.idle.max(IDLE_OF_BALANCER)
-        } else if is_crowded {
-            self.idle.min(IDLE_WHEN_CROWDED)
-        } else {
-            self.idle
+    /// Whose connections are counted; `None`: those of a load balancer.
+    fn customer(&self, peer: IpAddr) -> Option<IpAddr> {
+        (!is_trusted(peer, &self.exempt)).then(|| ClientAddress(peer).customer())
+    }
+
+    /// How long a connection of `customer` may be idle.
+    fn idle_of(&self, customer: Option<IpAddr>, is_crowded: bool) -> Duration {
+        match customer {
+            None => self.idle.max(IDLE_OF_BALANCER),
+            Some(_) if is_crowded => self.idle.min(IDLE_WHEN_CROWDED),
+            Some(_) => self.idle,
         }
     }
 }
@@ -170,7 +173,7 @@ struct HttpServer<S> {
     graceful: GracefulShutdown,
     permits: Arc<Semaphore>,
     reserve: Arc<Semaphore>,
-    peers: AddressShares,
+    peers: Limiter<IpAddr>,
     warned: Option<Instant>,
 }
 
@@ -192,7 +195,7 @@ where
             graceful: GracefulShutdown::new(),
             permits: Arc::new(Semaphore::new(limits.connections)),
             reserve: Arc::new(Semaphore::new(limits.reserve)),
-            peers: AddressShares::new(limits.connections_of_a_peer, limits.exempt.clone()),
+            peers: Limiter::new(Limit { share: limits.connections_of_a_peer, ..Limit::NONE }),
             warned: None,
             limits,
         }
@@ -215,13 +218,14 @@ where
         let (permit, is_reserved) = permit;
         let peer = Peer(address);
         // Dropping the stream closes the connection: an answer would cost what the limit is to save.
-        let Some(of_peer) = self.peers.take(peer.ip()) else { return self.warn_of(peer) };
+        let customer = self.limits.customer(peer.ip());
+        let Ok(of_peer) = self.peers.take(customer) else { return self.warn_of(peer) };
         let service = self.service.clone().map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
             request
         });
         let is_crowded = self.permits.available_permits() < self.limits.connections / 2;
-        let idle = self.limits.idle_of(peer.ip(), is_crowded);
+        let idle = self.limits.idle_of(customer, is_crowded);
         self.http.header_read_timeout(if is_reserved { RESERVED_HEAD } else { idle });
         self.http.keep_alive(!is_reserved);
         let stream = Box::pin(watched(with_time_outs(stream), peer.ip()));
@@ -309,4 +313,33 @@ fn with_time_outs(stream: TcpStream) -> TimeoutStream<TcpStream> {
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(WRITE_WITHIN));
     stream
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_have_so_many_connections_and_a_load_balancer_any_number() {
+        let limits = ServerLimits {
+            connections_of_a_peer: 2,
+            exempt: "10.0.0.0/8".parse().into_iter().collect(),
+            ..ServerLimits::of(100)
+        };
+        let server = HttpServer::new(limits, axum::Router::new());
+        let take = |peer: &str| {
+            let Ok(peer) = peer.parse() else { unreachable!("{peer}") };
+            server.peers.take(server.limits.customer(peer))
+        };
+        let mut held = Vec::new();
+        // The addresses of an IPv6 /64 are one.
+        for [peer, neighbour] in [["192.0.2.1"; 2], ["1:2:3:4:5::", "1:2:3:4:8::"]] {
+            held.extend([take(peer), take(neighbour)]);
+            assert!(held.iter().all(Result::is_ok) && take(peer).is_err(), "{peer}");
+        }
+        let many: Vec<_> = (0..10).map(|_| take("10.0.0.1")).collect();
+        assert!(many.iter().all(Result::is_ok));
+        drop(held);
+        assert!(take("192.0.2.1").is_ok());
+    }
 }
