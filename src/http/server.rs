@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::Response;
@@ -16,13 +16,11 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use ipnet::IpNet;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_io_timeout::TimeoutStream;
-use tokio_util::io::InspectReader;
 use tower::{Service, ServiceExt};
 
 use super::address::{ClientAddress, Peer, is_trusted};
@@ -55,8 +53,6 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(20);
 /// Bytes that a connection may buffer. It bounds the memory of many connections, and the size of a
 /// request's head.
 const MAX_BUFFER_BYTES: usize = 32 * 1024;
-/// How a connection begins on which a balancer speaks version 1 or 2 of the PROXY protocol.
-const PROXY_PROTOCOL: [&[u8]; 2] = [b"PROXY ", b"\r\n\r\n\0\r\nQUIT\n"];
 
 /// Bounds of a server.
 #[derive(Debug, Clone)]
@@ -143,17 +139,12 @@ pub async fn serve<S>(
     let mut server = HttpServer::new(limits, service);
     tokio::pin!(stop);
     loop {
-        // At the limit no connection is accepted; the kernel's queue holds them meanwhile.
-        let accepted = async {
-            let permit = server.permit().await;
-            (listener.accept().await, permit)
-        };
-        let (accepted, permit) = tokio::select! {
-            accepted = accepted => accepted,
+        let accepted = tokio::select! {
+            accepted = server.accept(&listener) => accepted,
             () = &mut stop => break,
         };
         match accepted {
-            Ok((stream, address)) => server.connect(stream, address, permit),
+            Ok((stream, address, permit)) => server.connect(stream, address, permit),
             Err(error) => {
                 // Out of descriptors, most likely: a pause lets some be closed.
                 tracing::warn!(%error, "a connection was not accepted");
@@ -180,6 +171,8 @@ struct HttpServer<S> {
 /// The permit of a connection, and whether it is one of the reserve.
 type ConnectionPermit = (OwnedSemaphorePermit, bool);
 
+type Accepted = (TcpStream, SocketAddr, ConnectionPermit);
+
 impl<S> HttpServer<S>
 where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
@@ -201,17 +194,23 @@ where
         }
     }
 
-    fn permit(&self) -> impl Future<Output = ConnectionPermit> + use<S> {
-        let (permits, reserve) = (Arc::clone(&self.permits), Arc::clone(&self.reserve));
-        async move {
-            // Neither is ever closed.
-            tokio::select! {
-                biased;
-                Ok(permit) = permits.acquire_owned() => (permit, false),
-                Ok(permit) = reserve.acquire_owned() => (permit, true),
-                else => unreachable!("the permits are there as long as the server"),
-            }
-        }
+    /// At the limit no connection is accepted; the kernel's queue holds them meanwhile.
+    async fn accept(&self, listener: &TcpListener) -> io::Result<Accepted> {
+        // Neither is ever closed.
+        let permit = tokio::select! {
+            biased;
+            Ok(permit) = Arc::clone(&self.permits).acquire_owned() => (permit, false),
+            Ok(permit) = Arc::clone(&self.reserve).acquire_owned() => (permit, true),
+            else => unreachable!("the permits are there as long as the server"),
+        };
+        let (stream, address) = listener.accept().await?;
+        // It may have come long after its permit: the reserve is for one that finds all others taken.
+        Ok((stream, address, self.usual_permit().unwrap_or(permit)))
+    }
+
+    /// A permit that is not one of the reserve, if there is one now.
+    fn usual_permit(&self) -> Option<ConnectionPermit> {
+        Arc::clone(&self.permits).try_acquire_owned().ok().map(|permit| (permit, false))
     }
 
     fn connect(&mut self, stream: TcpStream, address: SocketAddr, permit: ConnectionPermit) {
@@ -228,7 +227,7 @@ where
         let idle = self.limits.idle_of(customer, is_crowded);
         self.http.header_read_timeout(if is_reserved { RESERVED_HEAD } else { idle });
         self.http.keep_alive(!is_reserved);
-        let stream = Box::pin(watched(with_time_outs(stream), peer.ip()));
+        let stream = Box::pin(with_time_outs(stream));
         let service = TowerToHyperService::new(service);
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
         let connection = self.graceful.watch(connection);
@@ -259,12 +258,12 @@ where
     fn accept_the_rest(&mut self, listener: TcpListener) {
         // The system itself is asked: the runtime may not know of them yet.
         let Ok(listener) = listener.into_std() else { return };
-        while let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned()
+        while let Some(permit) = self.usual_permit()
             && let Ok((stream, address)) = listener.accept()
         {
             let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
             if let Ok(stream) = stream {
-                self.connect(stream, address, (permit, false));
+                self.connect(stream, address, permit);
             }
         }
     }
@@ -275,30 +274,6 @@ where
         if tokio::time::timeout(DRAIN_WITHIN, self.graceful.shutdown()).await.is_err() {
             tracing::warn!("requests that were not answered in time were dropped");
         }
-    }
-}
-
-/// `stream`, whose first bytes are looked at.
-fn watched<S: AsyncRead + AsyncWrite>(stream: S, peer: IpAddr) -> impl AsyncRead + AsyncWrite {
-    let mut is_first = true;
-    InspectReader::new(stream, move |bytes: &[u8]| {
-        if std::mem::take(&mut is_first) {
-            look_for_proxy_protocol(peer, bytes);
-        }
-    })
-}
-
-/// A request after the head of the PROXY protocol is refused as malformed, which tells nobody why: the log says it once.
-fn look_for_proxy_protocol(peer: IpAddr, first: &[u8]) {
-    static ONCE: Once = Once::new();
-    if PROXY_PROTOCOL.iter().any(|start| first.starts_with(start)) {
-        ONCE.call_once(|| {
-            tracing::warn!(
-                %peer,
-                "a connection begins with the PROXY protocol, which is not understood: let the balancer send \
-                 X-Forwarded-For instead, and name its network in SECKILL_TRUSTED_PROXIES (said once)"
-            );
-        });
     }
 }
 
