@@ -18,7 +18,6 @@ use crate::config::{
     self, ConfigError, HomeArgs, MAX_BURST, PaymentArgs, PaymentSettings, SecretArgs, ServerArgs,
     SmsArgs, SmsSettings, StoreArgs,
 };
-use crate::http::event_hub::StreamLimits;
 use crate::http::health::Health;
 use crate::http::payments::WebhookPayments;
 use crate::http::revocations::Revocations;
@@ -28,7 +27,7 @@ use crate::http::tokens::Tokens;
 use crate::http::unready;
 use crate::http::webhook::SigningKey;
 use crate::http::{self, App, AppParts, server};
-use crate::model::{SharedClock, SystemClock};
+use crate::model::{Limit, SharedClock, SystemClock};
 use crate::orders::{Orders, PaymentGateway};
 use crate::pages::sandbox::SandboxGateway;
 use crate::pages::{self, Site};
@@ -236,7 +235,7 @@ impl ReadyServer {
         let limits = limits(&args)?;
         let handles = (database, redis);
         let mut parts = app_parts(&args, &stores, secrets, handles, (sms, payments)).await?;
-        parts.event_streams.all = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
+        parts.event_streams.together = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
         let app = App::new(parts);
         let drain_delay = args.drain_delay;
         Ok(Some(Self {
@@ -385,7 +384,7 @@ async fn app_parts(
         clock,
         purchases,
         sms,
-        event_streams: StreamLimits { all: 0, of_an_address: args.streams_per_address as usize },
+        event_streams: Limit { share: args.streams_per_address as usize, ..Limit::NONE },
         login_limits: args.login_limits,
         address_rate: args.address_rate,
         admin_phones: args.admin_phones.0.clone(),

@@ -204,7 +204,7 @@ async fn order_ids(redis: &Redis, keys: &Keys) -> Finding {
 /// Asks whether a login would be let in; what is only asked writes nothing.
 async fn limits(redis: &Redis, keys: &Keys) -> Finding {
     let about = "Redis login limits";
-    let all = [(LoginLimits::default().codes_in_all, "all".to_owned())];
+    let all = [(LoginLimits::default()["codes-in-all"], "all".to_owned())];
     match login_limits::first_used_up(redis, keys, &all).await {
         Ok(_) => Finding::fine(about, "can be counted"),
         Err(error) => Finding::broken(about, error.to_string()),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Once;
 
 use axum::http::{Extensions, HeaderMap, HeaderName};
-use ipnet::{IpNet, Ipv6Net};
+use ipnet::IpNet;
 
 /// The other end of the connection; the server puts it into every request.
 #[derive(Debug, Clone, Copy)]
@@ -52,26 +52,24 @@ impl ClientAddress {
         Self(client_address(peer, headers, trusted))
     }
 
-    /// What is counted as one customer: an IPv4 address, an IPv6 /64.
-    pub fn customer(self) -> String {
-        match self.0 {
-            IpAddr::V4(address) => address.to_string(),
-            IpAddr::V6(address) => prefix(address, 64),
-        }
+    /// What is counted as one customer: an IPv4 address, or the IPv6 /64 that a customer has as a rule.
+    pub fn customer(self) -> IpAddr {
+        self.beginning(4)
     }
 
-    /// The IPv6 /48, which holds 65,536 of [`ClientAddress::customer`]: some providers give one
-    /// customer as much. `None` for IPv4.
-    pub fn network(self) -> Option<String> {
-        match self.0 {
-            IpAddr::V4(_) => None,
-            IpAddr::V6(address) => Some(prefix(address, 48)),
-        }
+    /// An IPv4 address, or the IPv6 /48, which holds 65,536 of [`ClientAddress::customer`]: some providers give one
+    /// customer as much.
+    pub fn network(self) -> IpAddr {
+        self.beginning(3)
     }
-}
 
-fn prefix(address: Ipv6Addr, length: u8) -> String {
-    Ipv6Net::new_assert(address, length).trunc().to_string()
+    /// So many segments of an IPv6 address, and an IPv4 address whole.
+    fn beginning(self, segments: usize) -> IpAddr {
+        let IpAddr::V6(long) = self.0 else { return self.0 };
+        let mut kept = long.segments();
+        kept[segments..].fill(0);
+        IpAddr::from(kept)
+    }
 }
 
 /// The last address on the way that is not a trusted proxy's. The client may have made up what stands
@@ -174,14 +172,14 @@ mod tests {
     fn a_customer_is_an_ipv4_address_or_an_ipv6_64_and_a_network_is_a_48() {
         let of = |text: &str| {
             let address = ClientAddress(text.parse().ok()?);
-            Some((address.customer(), address.network()))
+            Some((address.customer().to_string(), address.network().to_string()))
         };
-        assert_eq!(of("192.0.2.1"), Some(("192.0.2.1".to_owned(), None)));
-        let network = Some("2001:db8:1::/48".to_owned());
-        assert_eq!(
-            of("2001:db8:1:2:3:4:5:6"),
-            Some(("2001:db8:1:2::/64".to_owned(), network.clone()))
-        );
-        assert_eq!(of("2001:db8:1:ff::1"), Some(("2001:db8:1:ff::/64".to_owned(), network)));
+        for (address, customer, network) in [
+            ("192.0.2.1", "192.0.2.1", "192.0.2.1"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::", "2001:db8:1::"),
+            ("2001:db8:1:ff::1", "2001:db8:1:ff::", "2001:db8:1::"),
+        ] {
+            assert_eq!(of(address), Some((customer.to_owned(), network.to_owned())), "{address}");
+        }
     }
 }

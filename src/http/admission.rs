@@ -1,146 +1,165 @@
-//! What each buyer, each address and each network may have: so nobody takes from the others by being loud.
-//!
-//! All of it counts within one process. Purchases have limits of their own
-//! ([`Purchases::buy`](crate::purchase::Purchases::buy)), because memory refuses most of them; they share a buyer's rate.
+//! Lets requests in, or refuses them, by the [`Limits`]: layers around routes, and what handlers ask for themselves.
 
-use std::fmt::Display;
+use std::convert::Infallible;
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
-use quick_cache::sync::Cache;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use axum::extract::{FromRef, FromRequestParts, Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::Router;
 
-use super::ApiError;
 use super::address::ClientAddress;
-use super::shares::{counted_as, network_of};
-use crate::model::{BucketRate, Share, Shares, TokenBuckets, UserId};
-use crate::telemetry;
+use super::limits::Limits;
+use super::problem::Code;
+use super::{ApiError, App};
+use crate::model::{Limiter, Permit, UserId, VoucherId};
+use crate::purchase::sales::Sale;
 
-/// Requests of one buyer that may be under way at once, beside purchases. A page of ours has fewer.
-const REQUESTS_OF_A_BUYER: usize = 8;
-/// One IPv4 address, or one IPv6 /48, may have this part of the permits for logins, and for login codes. People who share
-/// one are slower than that; where there are too many of them, the rate of an address is off.
-const PART_OF_A_NETWORK: usize = 4;
-/// When to ask again after as many are under way.
-const RETRY_SHARE: Duration = Duration::from_secs(1);
-/// One IPv6 /48 asks no more often than so many of its addresses: it has 65,536.
-const ADDRESSES_OF_A_NETWORK: NonZeroU32 = NonZeroU32::MIN.saturating_add(15);
-/// Administrators who are remembered, so that a buyer's limits do not concern them.
-const MAX_ADMINISTRATORS: usize = 1_000;
-
-/// What each buyer and each address has used.
-#[derive(Debug)]
-pub struct Admission {
-    buyers: Shares<UserId>,
-    administrators: Cache<UserId, ()>,
-    addresses: TokenBuckets<IpAddr>,
-    networks: TokenBuckets<IpAddr>,
-}
-
-/// Permits of a route that strangers use, and the share of them that each network has.
-#[derive(Debug)]
-pub struct StrangersPermits {
-    /// Those of all addresses together.
-    pub all: Arc<Semaphore>,
-    networks: Shares<IpAddr>,
-    of_a_network: usize,
-}
-
-/// What a stranger's request has until it ends.
-type StrangersPermit = (OwnedSemaphorePermit, Option<Share<IpAddr>>);
-
-impl Admission {
-    pub(super) fn new(address_rate: BucketRate) -> Self {
-        Self {
-            buyers: Shares::default(),
-            administrators: Cache::new(MAX_ADMINISTRATORS),
-            addresses: TokenBuckets::new(address_rate),
-            networks: TokenBuckets::new(address_rate.times(ADDRESSES_OF_A_NETWORK)),
-        }
+impl App {
+    /// The client's address of a request.
+    pub(super) fn address_of(&self, headers: &HeaderMap, extensions: &Extensions) -> ClientAddress {
+        ClientAddress::of(headers, extensions, &self.trusted_proxies)
     }
 
-    /// `user` is an administrator by the configuration of this process.
-    pub(super) fn remember_administrator(&self, user: UserId) {
-        self.administrators.insert(user, ());
+    /// Lets `user` ask the database once. `None`: an administrator, whom this does not concern.
+    fn admit(&self, user: UserId) -> Result<Option<Permit<UserId>>, ApiError> {
+        let Some(permit) = self.memory().limits.admit_buyer(user)? else { return Ok(None) };
+        // It counts and names for itself.
+        self.purchases.admit(user).map_err(ApiError::too_many_requests)?;
+        Ok(Some(permit))
     }
 
-    /// A request without a good token asks. Loopback addresses are not limited: they are a balancer's, a load
-    /// generator's, or a test's.
-    pub(super) fn admit_stranger(&self, address: ClientAddress) -> Result<(), ApiError> {
-        if address.0.is_loopback() {
-            return Ok(());
-        }
-        let customer = counted_as(address.0);
-        self.addresses.take(customer).map_err(|wait| refused_by("address", &customer, wait))?;
-        let network = network_of(address.0);
-        self.networks.take(network).map_err(|wait| refused_by("address", &network, wait))
-    }
-
-    /// What a buyer has under way, if there may be one more. `None`: it is an administrator.
-    pub(super) fn share_of(&self, user: UserId) -> Result<Option<Share<UserId>>, ApiError> {
-        if self.administrators.get(&user).is_some() {
-            return Ok(None);
-        }
-        let share = self.buyers.take(user, REQUESTS_OF_A_BUYER);
-        share.map(Some).ok_or_else(|| refused_by("share", &user, RETRY_SHARE))
-    }
-}
-
-impl StrangersPermits {
-    /// `count` permits. Where no rate of an address counts, one address may have them all.
-    pub(super) fn new(count: usize, address_rate: BucketRate) -> Self {
-        let of_a_network =
-            if address_rate == BucketRate::Off { usize::MAX } else { count / PART_OF_A_NETWORK };
-        Self { all: Arc::new(Semaphore::new(count)), networks: Shares::default(), of_a_network }
-    }
-
-    /// Lets a request in: by its address's share, its address's rate, and then a permit, so that a loud address
-    /// takes none from the others. A token of the request does not count.
-    pub(super) fn admit(
+    /// The sale of a voucher. A request for one that memory does not have, and that may be made up, asks the database.
+    pub(super) async fn sale_for(
         &self,
-        address: ClientAddress,
-        admission: &Admission,
-    ) -> Result<StrangersPermit, ApiError> {
-        let share = self.share_of(address)?;
-        admission.admit_stranger(address)?;
-        let permit = Arc::clone(&self.all).try_acquire_owned();
-        Ok((permit.map_err(|_| ApiError::unavailable())?, share))
-    }
-
-    /// Loopback addresses are not limited, as in [`Admission::admit_stranger`].
-    fn share_of(&self, address: ClientAddress) -> Result<Option<Share<IpAddr>>, ApiError> {
-        if address.0.is_loopback() {
-            return Ok(None);
+        from: &Anybody,
+        voucher: VoucherId,
+    ) -> Result<Arc<Sale>, ApiError> {
+        if !self.purchases.remembers(voucher) {
+            self.admit_anybody(from)?;
         }
-        let network = network_of(address.0);
-        let share = self.networks.take(network, self.of_a_network);
-        share.map(Some).ok_or_else(|| refused_by("address", &network, RETRY_SHARE))
+        let sale = self.purchases.sale(voucher).await?;
+        sale.ok_or(ApiError::new(Code::VoucherNotFound))
+    }
+
+    /// Lets somebody who needs no token ask the database once: a buyer by the buyer's rate, a stranger by that of the
+    /// address.
+    pub(super) fn admit_anybody(&self, from: &Anybody) -> Result<(), ApiError> {
+        match self.session_of(&from.headers) {
+            Ok(session) => self.admit(session.user).map(drop),
+            Err(_) => self.memory().limits.admit_stranger(from.address),
+        }
     }
 }
 
-fn refused_by(by: &'static str, whom: &impl Display, wait: Duration) -> ApiError {
-    telemetry::rate_limited(by, whom);
-    ApiError::too_many_requests(wait)
+impl<S: Sync> FromRequestParts<S> for ClientAddress
+where
+    App: FromRef<S>,
+{
+    type Rejection = Infallible;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let app = App::from_ref(state);
+        Ok(app.address_of(&parts.headers, &parts.extensions))
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// From whom a request comes that needs no token.
+#[derive(Debug)]
+pub struct Anybody {
+    pub(super) address: ClientAddress,
+    /// The token alone, if there is one.
+    headers: HeaderMap,
+}
 
-    #[test]
-    fn a_network_asks_no_more_often_than_sixteen_of_its_addresses() {
-        let Ok(rate) = "2/1h".parse() else { unreachable!() };
-        let admission = Admission::new(rate);
-        let admitted = |network: u16, count: u16| {
-            let asks = (0..count).filter(|customer| {
-                let address = IpAddr::from([0x2001, 0xdb8, network, *customer, 0, 0, 0, 1]);
-                admission.admit_stranger(ClientAddress(address)).is_ok()
-            });
-            asks.count()
-        };
-        assert_eq!([admitted(1, 31), admitted(1, 1), admitted(1, 9)], [31, 1, 0]);
-        assert_eq!(admitted(2, 1), 1);
+impl FromRequestParts<App> for Anybody {
+    type Rejection = Infallible;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        let Ok(address) = ClientAddress::from_request_parts(parts, app).await;
+        let token = parts.headers.get(AUTHORIZATION).cloned();
+        Ok(Self {
+            address,
+            headers: token.map(|token| (AUTHORIZATION, token)).into_iter().collect(),
+        })
+    }
+}
+
+/// One of the [`Limits`].
+type Which = fn(&Limits) -> &Limiter<IpAddr>;
+
+/// Whom a layer limits one by one, beside all together.
+#[derive(Debug, Clone, Copy)]
+pub enum Whom {
+    /// Nobody: the routes may do without a token.
+    Nobody,
+    /// Each buyer: the routes need a token. An administrator has other permits, once it is known that the user is one:
+    /// buyers can take none of them.
+    Buyers,
+    /// Each address, whatever token it shows: it takes nothing from the others.
+    Strangers,
+    /// The same, of requests that take no connection of a pool for longer than a command of Redis: they are broken off
+    /// when their clients leave.
+    ConnectedStrangers,
+}
+
+/// `routes` within one of the limits.
+pub fn limited<S: Clone + Send + Sync + 'static>(
+    app: &App,
+    which: Which,
+    whom: Whom,
+    routes: Router<S>,
+) -> Router<S> {
+    routes.route_layer(from_fn_with_state((app.clone(), which, whom), pass))
+}
+
+/// Load shedding: beyond the limit a request is refused at once, so that it does not queue for the few
+/// connections of these routes.
+async fn pass(
+    State((app, which, whom)): State<(App, Which, Whom)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let held = match admit(&app, which, whom, &mut request) {
+        Ok(held) => held,
+        Err(error) => return error.into_response(),
+    };
+    let answer = async move {
+        let _held = held;
+        next.run(request).await
+    };
+    if matches!(whom, Whom::ConnectedStrangers) {
+        return answer.await;
+    }
+    // All others run to their ends, also if their clients leave: a connection on which a statement was broken off would
+    // be lost to the pool for a while.
+    let answer = tokio::spawn(answer).await;
+    answer.unwrap_or_else(|_panic| ApiError::new(Code::Internal).into_response())
+}
+
+/// What the request has until it ends.
+fn admit(
+    app: &App,
+    which: Which,
+    whom: Whom,
+    request: &mut Request,
+) -> Result<(Permit<IpAddr>, Option<Permit<UserId>>), ApiError> {
+    let limits = &app.memory().limits;
+    match whom {
+        Whom::Nobody => Ok((which(limits).take(None)?, None)),
+        Whom::Buyers => {
+            let session = app.session(request.headers(), request.extensions())?;
+            let of_buyer = app.admit(session.user)?;
+            // For the handler.
+            request.extensions_mut().insert(session);
+            let limiter = if of_buyer.is_some() { which(limits) } else { &limits.administration };
+            Ok((limiter.take(None)?, of_buyer))
+        }
+        Whom::Strangers | Whom::ConnectedStrangers => {
+            let address = app.address_of(request.headers(), request.extensions());
+            Ok((limits.admit_login(which(limits), address)?, None))
+        }
     }
 }

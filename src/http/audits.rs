@@ -38,7 +38,7 @@ pub async fn create(
     _: AdminSession,
     PathId(id): PathId<VoucherId>,
 ) -> Result<Json<AuditBody>, ApiError> {
-    let Ok(_permit) = app.memory().audits.try_acquire() else {
+    let Ok(_permit) = app.memory().limits.audits.take(None) else {
         let busy = ApiError::too_many_requests(RETRY_AFTER);
         return Err(busy.detail("another audit is under way in this server"));
     };

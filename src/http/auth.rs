@@ -34,13 +34,13 @@ impl App {
         headers: &HeaderMap,
         extensions: &Extensions,
     ) -> Result<Session, ApiError> {
-        // A request was looked at already where it came through `limit`.
+        // A request was looked at already if it came through a layer of `admission.rs`.
         if let Some(session) = extensions.get() {
             return Ok(*session);
         }
         self.session_of(headers).or_else(|refused| {
             let address = self.address_of(headers, extensions);
-            self.memory().admission.admit_stranger(address)?;
+            self.memory().limits.admit_stranger(address)?;
             Err(refused)
         })
     }
@@ -61,7 +61,7 @@ impl Session {
         let user = users::find(app.database.pool(), self.user).await?;
         let may = user.is_some_and(|user| app.admin_phones.contains(&user.phone));
         if may {
-            app.memory().admission.remember_administrator(self.user);
+            app.memory().limits.remember_administrator(self.user);
         }
         Ok(may)
     }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::Number;
+use tokio::time::timeout;
 
 use super::ApiError;
 
@@ -37,49 +38,28 @@ async fn read_all(request: Request) -> Result<Request, ApiError> {
     if announced_too_much && parts.headers.contains_key(header::EXPECT) {
         return Err(ApiError::body_too_large());
     }
-    match bytes(&mut body).await {
-        Ok(bytes) => Ok(Request::from_parts(parts, bytes.into())),
-        Err(unread) => {
-            if matches!(unread, Unread::TooLarge) {
-                drain(body).await;
-            }
-            Err(unread.into())
+    let collected = Limited::new(&mut body, MAX_BODY_BYTES).collect();
+    match timeout(ARRIVES_WITHIN, collected).await {
+        Ok(Ok(body)) => Ok(Request::from_parts(parts, body.to_bytes().into())),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            drain(body).await;
+            Err(ApiError::body_too_large())
         }
+        Ok(Err(_)) => Err(ApiError::invalid("the body broke off")),
+        Err(_) => Err(ApiError::invalid("the body did not arrive in time")),
     }
 }
 
 async fn drain(body: Body) {
     let mut body = Limited::new(body, MAX_DRAINED_BYTES);
     let drained = async { while let Some(Ok(_)) = body.frame().await {} };
-    let _ = tokio::time::timeout(ARRIVES_WITHIN, drained).await;
+    let _ = timeout(ARRIVES_WITHIN, drained).await;
 }
 
-/// Why there are no bytes of a body.
-enum Unread {
-    TooLarge,
-    BrokenOff,
-    Late,
-}
-
-impl From<Unread> for ApiError {
-    fn from(unread: Unread) -> Self {
-        match unread {
-            Unread::TooLarge => Self::body_too_large(),
-            Unread::BrokenOff => Self::invalid("the body broke off"),
-            Unread::Late => Self::invalid("the body did not arrive in time"),
-        }
-    }
-}
-
-/// The bytes of a body.
-async fn bytes(body: &mut Body) -> Result<Bytes, Unread> {
-    let collected = Limited::new(body, MAX_BODY_BYTES).collect();
-    match tokio::time::timeout(ARRIVES_WITHIN, collected).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Unread::TooLarge),
-        Ok(Err(_)) => Err(Unread::BrokenOff),
-        Err(_) => Err(Unread::Late),
-    }
+/// The bytes of a body that [`arrived`].
+pub async fn bytes(request: Request) -> Result<Bytes, ApiError> {
+    let body = request.into_body().collect().await;
+    body.map(Collected::to_bytes).map_err(|_| ApiError::invalid("the body broke off"))
 }
 
 /// Whether a media type is JSON's, parameters aside. Its name has no case.
@@ -129,17 +109,6 @@ pub fn maybe_whole_number<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
     Ok(Option::<Whole<T>>::deserialize(deserializer)?.map(|Whole(number)| number))
 }
 
-/// The bytes of a body, whatever they are.
-#[derive(Debug)]
-pub struct RawBody(pub Bytes);
-
-impl<S: Sync> FromRequest<S> for RawBody {
-    type Rejection = ApiError;
-    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        Ok(Self(bytes(&mut request.into_body()).await?))
-    }
-}
-
 /// A JSON body.
 #[derive(Debug)]
 pub struct JsonBody<T>(pub T);
@@ -155,7 +124,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
         if !json {
             return Err(ApiError::invalid("content-type must be application/json"));
         }
-        parse(&bytes(&mut request.into_body()).await?).map(Self)
+        parse(&bytes(request).await?).map(Self)
     }
 }
 
@@ -169,7 +138,6 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for OptionalJsonBody<T> {
         if request.body().is_end_stream() {
             return Ok(Self(None));
         }
-        let bytes = bytes(&mut request.into_body()).await?;
-        if bytes.is_empty() { Ok(Self(None)) } else { parse(&bytes).map(|body| Self(Some(body))) }
+        parse(&bytes(request).await?).map(|body| Self(Some(body)))
     }
 }

@@ -1,19 +1,17 @@
 //! Entries: buyers enter a draw or stand in line, and what is published of a draw.
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::admission::Anybody;
 use super::auth::{AdminSession, Session};
 use super::body::JsonBody;
-use super::limits::Anybody;
 use super::problem::Code;
 use super::schemas::Id;
 use super::vouchers::PathId;
@@ -23,11 +21,6 @@ use crate::model::{
     is_public_number,
 };
 use crate::store::entries::{self, Granted};
-use crate::store::{Database, ReadCache, Service};
-
-/// Draws that are kept at once, and requests that may wait for one to be read.
-const DRAWS: usize = 16;
-const WAITING_FOR_DRAWS: usize = 256;
 
 /// A buyer's entry.
 #[derive(Debug, Serialize, ToSchema)]
@@ -96,9 +89,7 @@ pub async fn enter(
         _ => {}
     }
     // From here on the request asks the database by itself.
-    let Ok(_permit) = app.memory().reads.try_acquire() else {
-        return Err(ApiError::unavailable());
-    };
+    let _permit = app.memory().limits.reads.take(None)?;
     match own(&app, voucher, session.user).await? {
         Some(entry) => Ok((StatusCode::OK, Json(entry))),
         // Another request of the buyer's took it back meanwhile.
@@ -142,18 +133,6 @@ pub async fn leave(
         Granted::Refused(refusal) => Err(refusal.into()),
         _ => Ok(StatusCode::NO_CONTENT),
     }
-}
-
-/// Draws as they are sent, less than a second old.
-pub(super) fn draws(database: &Database) -> ReadCache<VoucherId, Option<Bytes>> {
-    let database = database.clone();
-    ReadCache::new(Service::Postgres, DRAWS, WAITING_FOR_DRAWS, move |voucher: VoucherId| {
-        let database = database.clone();
-        async move {
-            let draw = entries::draw(database.pool(), voucher).await?;
-            Ok(draw.map(|draw| json!(draw).to_string().into()))
-        }
-    })
 }
 
 /// What is published of the draw of a voucher: the seed's hash from the first moment, the entries once they are closed,

@@ -3,7 +3,6 @@
 //! one hears the newest state.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -11,18 +10,15 @@ use axum::body::Bytes;
 use chrono::{DateTime, Utc};
 use futures_util::future::join_all;
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 use utoipa::ToSchema;
 
-use super::address::ClientAddress;
-use super::shares::AddressShares;
 use super::voucher_pages::{FIRST_PAGE, VoucherBody, VoucherPages};
-use crate::model::{Clock, Share, VoucherId};
+use crate::model::{Clock, VoucherId};
 use crate::purchase::Purchases;
 use crate::purchase::sales::Sale;
 use crate::store::StoreError;
-use crate::telemetry::name;
 
 /// No voucher has more than two events a second.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -106,15 +102,6 @@ struct Topics {
     is_closed: bool,
 }
 
-/// How many streams there may be at once.
-#[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)] // the names say it
-pub struct StreamLimits {
-    pub all: usize,
-    /// Of one IPv4 address or IPv6 /64, also behind a trusted proxy.
-    pub of_an_address: usize,
-}
-
 /// Tells listeners what changes. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct EventHub(Arc<Hub>);
@@ -123,45 +110,17 @@ pub struct EventHub(Arc<Hub>);
 struct Hub {
     pages: Arc<VoucherPages>,
     purchases: Arc<Purchases>,
-    permits: Arc<Semaphore>,
-    by_address: AddressShares,
     topics: Mutex<Topics>,
 }
 
-/// Counts a stream, from its beginning to its end.
-#[derive(Debug)]
-pub struct StreamPermit(
-    #[expect(dead_code, reason = "held")] (OwnedSemaphorePermit, Share<IpAddr>),
-);
-
-impl Drop for StreamPermit {
-    fn drop(&mut self) {
-        metrics::gauge!(name::EVENT_STREAMS).decrement(1);
-    }
-}
-
 impl EventHub {
-    /// A hub for as many listeners at once as `limits` say.
-    pub fn new(
-        pages: &Arc<VoucherPages>,
-        purchases: &Arc<Purchases>,
-        limits: StreamLimits,
-    ) -> Self {
+    /// A hub to which nobody listens yet.
+    pub fn new(pages: &Arc<VoucherPages>, purchases: &Arc<Purchases>) -> Self {
         Self(Arc::new(Hub {
             pages: Arc::clone(pages),
             purchases: Arc::clone(purchases),
-            permits: Arc::new(Semaphore::new(limits.all)),
-            by_address: AddressShares::new(limits.of_an_address, Vec::new()),
             topics: Mutex::default(),
         }))
-    }
-
-    /// Room for one more stream of `client`, whatever it is about; `None`: there are as many as there may be.
-    pub fn admit(&self, client: ClientAddress) -> Option<StreamPermit> {
-        let share = self.0.by_address.take(client.0)?;
-        let permit = Arc::clone(&self.0.permits).try_acquire_owned().ok()?;
-        metrics::gauge!(name::EVENT_STREAMS).increment(1);
-        Some(StreamPermit((permit, share)))
     }
 
     /// What is known of `topic` now, and then whatever changes, until the hub is closed. `Ok(None)`:

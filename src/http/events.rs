@@ -15,8 +15,9 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::address::ClientAddress;
-use super::event_hub::{Newest, StreamPermit, Topic};
-use super::limits::Anybody;
+use super::admission::Anybody;
+use super::event_hub::{Newest, Topic};
+use super::limits::StreamPermit;
 use super::problem::Code;
 use super::schemas::Id;
 use super::vouchers::PathId;
@@ -113,7 +114,7 @@ impl EventStream {
 
 async fn stream(app: &App, client: ClientAddress, topic: Topic) -> Result<Response, ApiError> {
     let full = || ApiError::unavailable().retry_after(RETRY_WHEN_FULL);
-    let permit = app.memory().events.admit(client).ok_or_else(full)?;
+    let permit = app.memory().limits.admit_stream(client).ok_or_else(full)?;
     let newest = app.memory().events.subscribe(topic).await?;
     let newest = newest.ok_or(ApiError::new(Code::VoucherNotFound))?;
     let stream = EventStream { app: app.clone(), newest, sent: None, _permit: permit };

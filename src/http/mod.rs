@@ -26,7 +26,6 @@ pub mod schemas;
 mod security_headers;
 pub mod server;
 pub mod sessions;
-mod shares;
 pub mod sms;
 pub mod state;
 pub mod static_file;
@@ -40,8 +39,8 @@ pub mod voucher_pages;
 pub mod vouchers;
 pub mod webhook;
 
+pub use admission::{Whom, limited};
 pub use language::Language;
-pub use limits::{limited, limited_login_codes, limited_logins};
 pub use problem::ApiError;
 pub use router::{api, router, served, with_common_layers};
 pub use state::{App, AppParts};

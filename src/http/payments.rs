@@ -1,9 +1,8 @@
 //! Payments: a buyer begins one, and the payment gateway says what became of it.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use chrono::{DateTime, Utc};
@@ -12,7 +11,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use super::auth::{AdminSession, Session};
-use super::body::{RawBody, maybe_whole_number};
+use super::body::maybe_whole_number;
 use super::orders::{OrderPath, VoucherOfOrder};
 use super::problem::Code;
 use super::schemas::{Amount, Id};
@@ -24,8 +23,6 @@ use crate::store::payments::{Money, Notice, NoticeOutcome, OpenPayment, PaymentI
 use crate::store::refunds::{self, Refund};
 use crate::store::unmatched_payments::{self, UnmatchedPayment};
 
-/// When the gateway should send a notification again that found no room.
-const RETRY_WHEN_FULL: Duration = Duration::from_secs(1);
 /// Rows of a list that administrators look at.
 const LIST_LENGTH: i64 = 100;
 /// The longest name that a gateway may give to money or to a payment, in bytes.
@@ -212,10 +209,10 @@ impl NotificationBody {
 pub async fn notify(
     State(app): State<App>,
     headers: HeaderMap,
-    RawBody(bytes): RawBody,
+    body: Bytes,
 ) -> Result<StatusCode, ApiError> {
     let signature = headers.get(SIGNATURE).and_then(|value| value.to_str().ok());
-    accept(&app, signature, &bytes).await?;
+    accept(&app, signature, &body).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -232,9 +229,7 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
     let notification: NotificationBody = super::body::parse(body)?;
     let (payment, notice) = notification.check()?;
     // Only now: nobody who is slow or unknown holds a permit.
-    let Ok(permit) = app.memory().notifications.clone().try_acquire_owned() else {
-        return Err(ApiError::unavailable().retry_after(RETRY_WHEN_FULL));
-    };
+    let permit = app.memory().limits.notifications.take(None)?;
     // What has begun runs to its end, also if the gateway hangs up.
     let app = app.clone();
     let settling = tokio::spawn(async move {

@@ -17,8 +17,8 @@ use tower_http::cors::CorsLayer;
 use tower_http::trace::TraceLayer;
 use tracing::Span;
 
+use super::admission::{Whom, limited};
 use super::language::Language;
-use super::limits::{limited_for_buyers, limited_login_codes, limited_logins};
 use super::problem::Code;
 use super::request_id::{self, X_REQUEST_ID};
 use super::{ApiError, App, audits, body, docs_page, entries, events, openapi, operations};
@@ -66,7 +66,6 @@ pub fn api(app: App) -> Router {
     let entering = Router::new()
         .route("/api/vouchers/{id}/entries", post(entries::enter).delete(entries::leave));
     let paying = Router::new().route("/api/orders/{id}/payments", post(payments::create));
-    let memory = app.memory();
     Router::new()
         .route("/api/vouchers", get(vouchers::list))
         .route("/api/vouchers/{id}", get(vouchers::find))
@@ -75,12 +74,12 @@ pub fn api(app: App) -> Router {
         .route("/api/events", get(events::of_all))
         .route("/api/vouchers/{id}/orders", post(orders::buy))
         .route("/api/payments/notifications", post(payments::notify))
-        .merge(limited_for_buyers(&app, &memory.reads, with_token))
-        .merge(limited_logins(&app, logging_in))
-        .merge(limited_login_codes(&app, asking))
-        .merge(limited_for_buyers(&app, &memory.cancellations, cancelling))
-        .merge(limited_for_buyers(&app, &memory.entering, entering))
-        .merge(limited_for_buyers(&app, &memory.payments, paying))
+        .merge(limited(&app, |limits| &limits.reads, Whom::Buyers, with_token))
+        .merge(limited(&app, |limits| &limits.logins, Whom::Strangers, logging_in))
+        .merge(limited(&app, |limits| &limits.login_codes, Whom::ConnectedStrangers, asking))
+        .merge(limited(&app, |limits| &limits.cancellations, Whom::Buyers, cancelling))
+        .merge(limited(&app, |limits| &limits.entering, Whom::Buyers, entering))
+        .merge(limited(&app, |limits| &limits.payments, Whom::Buyers, paying))
         .route("/healthz", get(operations::healthz))
         .route("/readyz", get(operations::readyz))
         .route("/metrics", get(operations::metrics))

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::Response;
@@ -16,17 +16,15 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use ipnet::IpNet;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_io_timeout::TimeoutStream;
-use tokio_util::io::InspectReader;
 use tower::{Service, ServiceExt};
 
-use super::address::{Peer, is_trusted};
-use super::shares::AddressShares;
+use super::address::{ClientAddress, Peer, is_trusted};
+use crate::model::{Limit, Limiter};
 
 /// Connections that may wait to be accepted: a rush arrives within a moment.
 const BACKLOG: u32 = 8192;
@@ -55,8 +53,6 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(20);
 /// Bytes that a connection may buffer. It bounds the memory of many connections, and the size of a
 /// request's head.
 const MAX_BUFFER_BYTES: usize = 32 * 1024;
-/// How a connection begins on which a balancer speaks version 1 or 2 of the PROXY protocol.
-const PROXY_PROTOCOL: [&[u8]; 2] = [b"PROXY ", b"\r\n\r\n\0\r\nQUIT\n"];
 
 /// Bounds of a server.
 #[derive(Debug, Clone)]
@@ -85,14 +81,17 @@ impl ServerLimits {
         }
     }
 
-    /// How long a connection of `peer` may be idle.
-    fn idle_of(&self, peer: IpAddr, is_crowded: bool) -> Duration {
-        if is_trusted(peer, &self.exempt) {
-            self.idle.max(IDLE_OF_BALANCER)
-        } else if is_crowded {
-            self.idle.min(IDLE_WHEN_CROWDED)
-        } else {
-            self.idle
+    /// Whose connections are counted; `None`: those of a load balancer.
+    fn customer(&self, peer: IpAddr) -> Option<IpAddr> {
+        (!is_trusted(peer, &self.exempt)).then(|| ClientAddress(peer).customer())
+    }
+
+    /// How long a connection of `customer` may be idle.
+    fn idle_of(&self, customer: Option<IpAddr>, is_crowded: bool) -> Duration {
+        match customer {
+            None => self.idle.max(IDLE_OF_BALANCER),
+            Some(_) if is_crowded => self.idle.min(IDLE_WHEN_CROWDED),
+            Some(_) => self.idle,
         }
     }
 }
@@ -140,17 +139,12 @@ pub async fn serve<S>(
     let mut server = HttpServer::new(limits, service);
     tokio::pin!(stop);
     loop {
-        // At the limit no connection is accepted; the kernel's queue holds them meanwhile.
-        let accepted = async {
-            let permit = server.permit().await;
-            (listener.accept().await, permit)
-        };
-        let (accepted, permit) = tokio::select! {
-            accepted = accepted => accepted,
+        let accepted = tokio::select! {
+            accepted = server.accept(&listener) => accepted,
             () = &mut stop => break,
         };
         match accepted {
-            Ok((stream, address)) => server.connect(stream, address, permit),
+            Ok((stream, address, permit)) => server.connect(stream, address, permit),
             Err(error) => {
                 // Out of descriptors, most likely: a pause lets some be closed.
                 tracing::warn!(%error, "a connection was not accepted");
@@ -170,12 +164,14 @@ struct HttpServer<S> {
     graceful: GracefulShutdown,
     permits: Arc<Semaphore>,
     reserve: Arc<Semaphore>,
-    peers: AddressShares,
+    peers: Limiter<IpAddr>,
     warned: Option<Instant>,
 }
 
 /// The permit of a connection, and whether it is one of the reserve.
 type ConnectionPermit = (OwnedSemaphorePermit, bool);
+
+type Accepted = (TcpStream, SocketAddr, ConnectionPermit);
 
 impl<S> HttpServer<S>
 where
@@ -192,39 +188,46 @@ where
             graceful: GracefulShutdown::new(),
             permits: Arc::new(Semaphore::new(limits.connections)),
             reserve: Arc::new(Semaphore::new(limits.reserve)),
-            peers: AddressShares::new(limits.connections_of_a_peer, limits.exempt.clone()),
+            peers: Limiter::new(Limit { share: limits.connections_of_a_peer, ..Limit::NONE }),
             warned: None,
             limits,
         }
     }
 
-    fn permit(&self) -> impl Future<Output = ConnectionPermit> + use<S> {
-        let (permits, reserve) = (Arc::clone(&self.permits), Arc::clone(&self.reserve));
-        async move {
-            // Neither is ever closed.
-            tokio::select! {
-                biased;
-                Ok(permit) = permits.acquire_owned() => (permit, false),
-                Ok(permit) = reserve.acquire_owned() => (permit, true),
-                else => unreachable!("the permits are there as long as the server"),
-            }
-        }
+    /// At the limit no connection is accepted; the kernel's queue holds them meanwhile.
+    async fn accept(&self, listener: &TcpListener) -> io::Result<Accepted> {
+        // Neither is ever closed.
+        let permit = tokio::select! {
+            biased;
+            Ok(permit) = Arc::clone(&self.permits).acquire_owned() => (permit, false),
+            Ok(permit) = Arc::clone(&self.reserve).acquire_owned() => (permit, true),
+            else => unreachable!("the permits are there as long as the server"),
+        };
+        let (stream, address) = listener.accept().await?;
+        // It may have come long after its permit: the reserve is for one that finds all others taken.
+        Ok((stream, address, self.usual_permit().unwrap_or(permit)))
+    }
+
+    /// A permit that is not one of the reserve, if there is one now.
+    fn usual_permit(&self) -> Option<ConnectionPermit> {
+        Arc::clone(&self.permits).try_acquire_owned().ok().map(|permit| (permit, false))
     }
 
     fn connect(&mut self, stream: TcpStream, address: SocketAddr, permit: ConnectionPermit) {
         let (permit, is_reserved) = permit;
         let peer = Peer(address);
         // Dropping the stream closes the connection: an answer would cost what the limit is to save.
-        let Some(of_peer) = self.peers.take(peer.ip()) else { return self.warn_of(peer) };
+        let customer = self.limits.customer(peer.ip());
+        let Ok(of_peer) = self.peers.take(customer) else { return self.warn_of(peer) };
         let service = self.service.clone().map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
             request
         });
         let is_crowded = self.permits.available_permits() < self.limits.connections / 2;
-        let idle = self.limits.idle_of(peer.ip(), is_crowded);
+        let idle = self.limits.idle_of(customer, is_crowded);
         self.http.header_read_timeout(if is_reserved { RESERVED_HEAD } else { idle });
         self.http.keep_alive(!is_reserved);
-        let stream = Box::pin(watched(with_time_outs(stream), peer.ip()));
+        let stream = Box::pin(with_time_outs(stream));
         let service = TowerToHyperService::new(service);
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
         let connection = self.graceful.watch(connection);
@@ -255,12 +258,12 @@ where
     fn accept_the_rest(&mut self, listener: TcpListener) {
         // The system itself is asked: the runtime may not know of them yet.
         let Ok(listener) = listener.into_std() else { return };
-        while let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned()
+        while let Some(permit) = self.usual_permit()
             && let Ok((stream, address)) = listener.accept()
         {
             let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
             if let Ok(stream) = stream {
-                self.connect(stream, address, (permit, false));
+                self.connect(stream, address, permit);
             }
         }
     }
@@ -271,30 +274,6 @@ where
         if tokio::time::timeout(DRAIN_WITHIN, self.graceful.shutdown()).await.is_err() {
             tracing::warn!("requests that were not answered in time were dropped");
         }
-    }
-}
-
-/// `stream`, whose first bytes are looked at.
-fn watched<S: AsyncRead + AsyncWrite>(stream: S, peer: IpAddr) -> impl AsyncRead + AsyncWrite {
-    let mut is_first = true;
-    InspectReader::new(stream, move |bytes: &[u8]| {
-        if std::mem::take(&mut is_first) {
-            look_for_proxy_protocol(peer, bytes);
-        }
-    })
-}
-
-/// A request after the head of the PROXY protocol is refused as malformed, which tells nobody why: the log says it once.
-fn look_for_proxy_protocol(peer: IpAddr, first: &[u8]) {
-    static ONCE: Once = Once::new();
-    if PROXY_PROTOCOL.iter().any(|start| first.starts_with(start)) {
-        ONCE.call_once(|| {
-            tracing::warn!(
-                %peer,
-                "a connection begins with the PROXY protocol, which is not understood: let the balancer send \
-                 X-Forwarded-For instead, and name its network in SECKILL_TRUSTED_PROXIES (said once)"
-            );
-        });
     }
 }
 
@@ -309,4 +288,33 @@ fn with_time_outs(stream: TcpStream) -> TimeoutStream<TcpStream> {
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(WRITE_WITHIN));
     stream
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_have_so_many_connections_and_a_load_balancer_any_number() {
+        let limits = ServerLimits {
+            connections_of_a_peer: 2,
+            exempt: "10.0.0.0/8".parse().into_iter().collect(),
+            ..ServerLimits::of(100)
+        };
+        let server = HttpServer::new(limits, axum::Router::new());
+        let take = |peer: &str| {
+            let Ok(peer) = peer.parse() else { unreachable!("{peer}") };
+            server.peers.take(server.limits.customer(peer))
+        };
+        let mut held = Vec::new();
+        // The addresses of an IPv6 /64 are one.
+        for [peer, neighbour] in [["192.0.2.1"; 2], ["1:2:3:4:5::", "1:2:3:4:8::"]] {
+            held.extend([take(peer), take(neighbour)]);
+            assert!(held.iter().all(Result::is_ok) && take(peer).is_err(), "{peer}");
+        }
+        let many: Vec<_> = (0..10).map(|_| take("10.0.0.1")).collect();
+        assert!(many.iter().all(Result::is_ok));
+        drop(held);
+        assert!(take("192.0.2.1").is_ok());
+    }
 }

@@ -18,7 +18,7 @@ use super::tokens::SESSION_LASTS;
 use super::{ApiError, App};
 use crate::model::{User, UserId, normalized_phone};
 use crate::store::login_codes::{Check, LoginCodes};
-use crate::store::login_limits::{self, Counted, Rate, UsedUp};
+use crate::store::login_limits::{self, Counted, UsedUp};
 use crate::store::{LoginLimits, revocations, users};
 use crate::telemetry;
 
@@ -100,27 +100,32 @@ fn refused((rate, wait): UsedUp) -> ApiError {
 
 /// The address, as the limits of one phone count it: the neighbours in an IPv6 /48 are one.
 fn asker(address: ClientAddress) -> String {
-    address.network().unwrap_or_else(|| address.customer())
+    address.network().to_string()
 }
 
 /// What a request for a code counts against. The limits that a stranger can use up for others come last.
 fn limits_of_request(limits: &LoginLimits, address: ClientAddress, phone: &str) -> Vec<Counted> {
     let phone_and_asker = format!("{phone}:{}", asker(address));
     let mut counted =
-        limits_of_address((limits.codes_per_address, limits.codes_per_network), address);
+        limits_of_address(limits, ["codes-per-address", "codes-per-network"], address);
     counted.extend([
-        (limits.codes_per_phone, phone_and_asker.clone()),
-        (limits.codes_per_phone_day, phone_and_asker),
-        (limits.codes_per_phone_in_all, phone.to_owned()),
-        (limits.codes_in_all, "all".to_owned()),
+        (limits["codes-per-phone"], phone_and_asker.clone()),
+        (limits["codes-per-phone-day"], phone_and_asker),
+        (limits["codes-per-phone-in-all"], phone.to_owned()),
+        (limits["codes-in-all"], "all".to_owned()),
     ]);
     counted
 }
 
-fn limits_of_address((of_one, of_network): (Rate, Rate), address: ClientAddress) -> Vec<Counted> {
-    let one = (of_one, address.customer());
-    let network = address.network().map(|network| (of_network, network));
-    [Some(one), network].into_iter().flatten().collect()
+/// IPv4 has no networks.
+fn limits_of_address(
+    limits: &LoginLimits,
+    [of_one, of_network]: [&str; 2],
+    address: ClientAddress,
+) -> Vec<Counted> {
+    let one = (limits[of_one], address.customer().to_string());
+    let network = (limits[of_network], address.network().to_string());
+    if address.0.is_ipv6() { vec![one, network] } else { vec![one] }
 }
 
 /// Sends a login code.
@@ -174,7 +179,7 @@ async fn check(
     code: &str,
 ) -> Result<(), ApiError> {
     let limits = &app.login_limits;
-    let tries = limits_of_address((limits.tries_per_address, limits.tries_per_network), address);
+    let tries = limits_of_address(limits, ["tries-per-address", "tries-per-network"], address);
     if let Some(used_up) = login_limits::first_used_up(&app.redis, &app.keys, &tries).await? {
         return Err(refused(used_up));
     }

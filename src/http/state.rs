@@ -7,58 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::body::Bytes;
 use axum::http::HeaderValue;
 use ipnet::IpNet;
-use tokio::sync::Semaphore;
 
-use super::admission::{Admission, StrangersPermits};
-use super::entries;
-use super::event_hub::{EventHub, StreamLimits};
+use super::event_hub::EventHub;
 use super::health::{self, Health};
+use super::limits::Limits;
 use super::revocations::Revocations;
 use super::sms::SmsGateway;
 use super::tokens::Tokens;
-use super::voucher_pages::VoucherPages;
+use super::voucher_pages::{self, VoucherPages};
 use super::webhook::SigningKey;
-use crate::model::{BucketRate, Currency, SharedClock, VoucherId};
+use crate::model::{BucketRate, Currency, Limit, SharedClock, VoucherId};
 use crate::orders::Orders;
 use crate::purchase::Purchases;
-use crate::store::step_turns::{BUYERS_STEPS_OF_A_VOUCHER, STEPS_OF_A_VOUCHER};
 use crate::store::{Database, Keys, LoginLimits, ReadCache};
 use redis_link::Redis;
-
-/// Requests of buyers that may be under way at once, beside purchases; one more is refused.
-const MAX_READS: usize = 64;
-
-/// Cancellations of buyers that may be under way at once, each of which may wait for the row of a sale; one more is
-/// refused.
-const MAX_CANCELLATIONS: usize = 64;
-
-/// Requests of administrators that may be under way at once; one more is refused.
-const MAX_ADMINISTRATION: usize = 32;
-
-/// Notifications of the payment gateway that may be settled at once; one more is to be sent again.
-const MAX_NOTIFICATIONS: usize = 32;
-
-/// Logins that may be under way at once; one more is refused.
-const MAX_LOGINS: usize = 64;
-
-/// Login codes that may be on their way to the SMS gateway at once, each of which may take seconds; one more is
-/// refused.
-const MAX_LOGIN_CODES: usize = 256;
-
-/// Payments that buyers may begin at once, each of which may wait seconds for the gateway; one more is
-/// refused.
-const MAX_PAYMENTS: usize = 64;
-/// Buyers who enter a draw or a line, or leave it, at once: they wait for a batch, and all those of a voucher for one
-/// connection.
-const MAX_ENTERING: usize = 4_096;
-
-/// The row of one voucher, however many wait for it, leaves as many permits to the others.
-const _: () = {
-    assert!(2 * BUYERS_STEPS_OF_A_VOUCHER <= MAX_CANCELLATIONS);
-    assert!(2 * BUYERS_STEPS_OF_A_VOUCHER <= MAX_PAYMENTS);
-    assert!(2 * STEPS_OF_A_VOUCHER <= MAX_NOTIFICATIONS);
-    assert!(2 * STEPS_OF_A_VOUCHER <= MAX_ADMINISTRATION);
-};
 
 /// The state of the API. Its parts are reached as `app.database`, `app.purchases` and so on. Each request
 /// clones it several times, on every core: so it is one `Arc`.
@@ -92,13 +54,14 @@ pub struct AppParts {
     pub trusted_proxies: Vec<IpNet>,
     /// The origins whose pages may use the API, beside its own.
     pub allowed_origins: Vec<HeaderValue>,
-    pub event_streams: StreamLimits,
+    /// Streams of events at once, all together and of one address.
+    pub event_streams: Limit,
     /// How often one address may show no good token, log in, or ask for a login code.
     pub address_rate: BucketRate,
     pub currency: Currency,
 }
 
-/// Answers that serve many requests, and permits for those that ask a store.
+/// Answers that serve many requests, and what is under way.
 #[derive(Debug)]
 pub struct AppMemory {
     /// The list of vouchers.
@@ -109,26 +72,8 @@ pub struct AppMemory {
     pub metrics: ReadCache<(), Bytes>,
     /// What is published of draws.
     pub draws: ReadCache<VoucherId, Option<Bytes>>,
-    /// The permit of an audit.
-    pub audits: Semaphore,
-    /// A permit for each notification of the payment gateway.
-    pub notifications: Arc<Semaphore>,
-    /// A permit for each login.
-    pub logins: Arc<StrangersPermits>,
-    /// A permit for each login code that is being sent.
-    pub login_codes: Arc<StrangersPermits>,
-    /// Permits for cancellations of buyers.
-    pub cancellations: Arc<Semaphore>,
-    /// Permits for buyers who enter a draw or a line, or leave it.
-    pub entering: Arc<Semaphore>,
-    /// A permit for each payment that a buyer begins.
-    pub payments: Arc<Semaphore>,
-    /// A permit for each request of a buyer that asks the database.
-    pub reads: Arc<Semaphore>,
-    /// A permit for each request of an administrator.
-    pub administration: Arc<Semaphore>,
-    /// What each buyer and each address has used.
-    pub admission: Admission,
+    /// What counts against each limit on requests.
+    pub limits: Limits,
     draining: AtomicBool,
 }
 
@@ -140,20 +85,11 @@ impl App {
     pub fn new(parts: AppParts) -> Self {
         let voucher_pages = Arc::new(VoucherPages::new(&parts.database, &parts.purchases));
         let memory = AppMemory {
-            events: EventHub::new(&voucher_pages, &parts.purchases, parts.event_streams),
+            events: EventHub::new(&voucher_pages, &parts.purchases),
             voucher_pages,
             metrics: health::metrics_text(&parts.purchases, &parts.database),
-            draws: entries::draws(&parts.database),
-            audits: Semaphore::new(1),
-            logins: Arc::new(StrangersPermits::new(MAX_LOGINS, parts.address_rate)),
-            login_codes: Arc::new(StrangersPermits::new(MAX_LOGIN_CODES, parts.address_rate)),
-            cancellations: Arc::new(Semaphore::new(MAX_CANCELLATIONS)),
-            entering: Arc::new(Semaphore::new(MAX_ENTERING)),
-            payments: Arc::new(Semaphore::new(MAX_PAYMENTS)),
-            notifications: Arc::new(Semaphore::new(MAX_NOTIFICATIONS)),
-            reads: Arc::new(Semaphore::new(MAX_READS)),
-            administration: Arc::new(Semaphore::new(MAX_ADMINISTRATION)),
-            admission: Admission::new(parts.address_rate),
+            draws: voucher_pages::draws(&parts.database),
+            limits: Limits::new(parts.address_rate, parts.event_streams),
             draining: AtomicBool::new(false),
         };
         Self(Arc::new((parts, memory)))

@@ -1,4 +1,4 @@
-//! The list of vouchers, kept in memory page by page as it is sent.
+//! The list of vouchers page by page, and what is published of draws, kept in memory as they are sent.
 
 use std::sync::Arc;
 
@@ -7,13 +7,14 @@ use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::schemas::Title;
 use crate::model::{Clock, SaleStatus, Voucher, VoucherId};
 use crate::purchase::Purchases;
 use crate::purchase::sales::Sale;
-use crate::store::{Database, ReadCache, Service, StoreError, vouchers};
+use crate::store::{Database, ReadCache, Service, StoreError, entries, vouchers};
 
 /// The next page's address (RFC 8288), where a full page suggests that there is one.
 pub(super) fn next_page(
@@ -107,6 +108,10 @@ const OLDER_PAGES: usize = 128;
 /// Requests that may wait for an older page to be read; for the first pages, as many as come.
 const WAITING_FOR_OLDER: usize = 256;
 
+/// Draws that are kept at once, and requests that may wait for one to be read.
+const DRAWS: usize = 16;
+const WAITING_FOR_DRAWS: usize = 256;
+
 type PageKey = (Option<VoucherId>, i64);
 
 /// The list of vouchers, page by page, as it is sent. A page is less than a second old, and so is the
@@ -172,4 +177,16 @@ impl IntoResponse for VoucherPage {
         let link = self.link.map(|link| [(header::LINK, link)]);
         (json, link, self.json).into_response()
     }
+}
+
+/// Draws as they are sent, less than a second old.
+pub(super) fn draws(database: &Database) -> ReadCache<VoucherId, Option<Bytes>> {
+    let database = database.clone();
+    ReadCache::new(Service::Postgres, DRAWS, WAITING_FOR_DRAWS, move |voucher: VoucherId| {
+        let database = database.clone();
+        async move {
+            let draw = entries::draw(database.pool(), voucher).await?;
+            Ok(draw.map(|draw| json!(draw).to_string().into()))
+        }
+    })
 }

@@ -10,9 +10,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::admission::Anybody;
 use super::auth::AdminSession;
 use super::body::{JsonBody, maybe_whole_number, whole_number};
-use super::limits::Anybody;
 use super::schemas::{Amount, Id, Limit, PayWithin, SaleInstant, Subtitle, Terms, Title};
 use super::voucher_pages::{FIRST_PAGE, VoucherBody};
 use super::{ApiError, App};

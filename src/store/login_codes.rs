@@ -63,7 +63,8 @@ impl LoginCodes<'_> {
     /// When Redis does not answer.
     pub async fn check(&self, limits: &LoginLimits, code: &str) -> Result<Check, StoreError> {
         let Self { redis, keys, phone, address } = self;
-        let (all, own) = (limits.wrong_tries_per_phone, limits.wrong_tries_per_phone_and_address);
+        let all = limits["wrong-tries-per-phone"];
+        let own = limits["wrong-tries-per-phone-and-address"];
         let call = ScriptCall::new(&CHECK_CODE)
             .key(keys.login_code(phone))
             .key(keys.wrong_tries(phone))

@@ -1,6 +1,7 @@
 //! How often people may ask for login codes and try them. Counted in Redis, so that all nodes share
 //! the counters.
 
+use std::ops::Index;
 use std::str::FromStr;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -36,69 +37,47 @@ impl Rate {
 
 const DAY_MINUTES: u64 = 24 * 60;
 
-/// The limits of login. As text: those that differ from the defaults, `name=count/duration`, with
+const DEFAULTS: [Rate; 10] = [
+    // Codes sent to one phone that one address asked for: a stranger who asks takes none from its owner.
+    Rate::minutes("codes-per-phone", 5, 10),
+    // The same in the long run.
+    Rate::minutes("codes-per-phone-day", 20, DAY_MINUTES),
+    // Codes sent to one phone, whoever asked for them.
+    Rate::minutes("codes-per-phone-in-all", 60, DAY_MINUTES),
+    // Codes asked for from one IPv4 address, which a carrier may share out among thousands of people, or from one IPv6
+    // /64, which is the least that a customer gets.
+    Rate::minutes("codes-per-address", 300, 10),
+    // Codes asked for from one IPv6 /48: some providers give a customer as much.
+    Rate::minutes("codes-per-network", 1_200, 10),
+    // Codes sent at all: what the text messages of a day may cost.
+    Rate::minutes("codes-in-all", 200_000, DAY_MINUTES),
+    // Wrong tries from one address: guessing at many phones is no better than at one.
+    Rate::minutes("tries-per-address", 600, 10),
+    // Wrong tries from one IPv6 /48.
+    Rate::minutes("tries-per-network", 2_400, 10),
+    // Wrong tries at the codes of one phone, however many codes there were. Beyond it, an address that asked for the
+    // code has one try.
+    Rate::minutes("wrong-tries-per-phone", 50, DAY_MINUTES),
+    // Those that one address may make.
+    Rate::minutes("wrong-tries-per-phone-and-address", 10, 60),
+];
+
+/// The limits of login, by their names. As text: those that differ from the defaults, `name=count/duration`, with
 /// commas between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LoginLimits {
-    /// Codes sent to one phone that one address asked for: a stranger who asks takes none from its owner.
-    pub codes_per_phone: Rate,
-    /// The same in the long run.
-    pub codes_per_phone_day: Rate,
-    /// Codes sent to one phone, whoever asked for them.
-    pub codes_per_phone_in_all: Rate,
-    /// Codes asked for from one IPv4 address, which a carrier may share out among thousands of
-    /// people, or from one IPv6 /64, which is the least that a customer gets.
-    pub codes_per_address: Rate,
-    /// Codes asked for from one IPv6 /48: some providers give a customer as much.
-    pub codes_per_network: Rate,
-    /// Codes sent at all: what the text messages of a day may cost.
-    pub codes_in_all: Rate,
-    /// Wrong tries from one address: guessing at many phones is no better than at one.
-    pub tries_per_address: Rate,
-    /// Wrong tries from one IPv6 /48.
-    pub tries_per_network: Rate,
-    /// Wrong tries at the codes of one phone, however many codes there were. Beyond it, an address that asked
-    /// for the code has one try.
-    pub wrong_tries_per_phone: Rate,
-    /// Those that one address may make.
-    pub wrong_tries_per_phone_and_address: Rate,
-}
+pub struct LoginLimits([Rate; DEFAULTS.len()]);
 
 impl Default for LoginLimits {
     fn default() -> Self {
-        Self {
-            codes_per_phone: Rate::minutes("codes-per-phone", 5, 10),
-            codes_per_phone_day: Rate::minutes("codes-per-phone-day", 20, DAY_MINUTES),
-            codes_per_phone_in_all: Rate::minutes("codes-per-phone-in-all", 60, DAY_MINUTES),
-            codes_per_address: Rate::minutes("codes-per-address", 300, 10),
-            codes_per_network: Rate::minutes("codes-per-network", 1_200, 10),
-            codes_in_all: Rate::minutes("codes-in-all", 200_000, DAY_MINUTES),
-            tries_per_address: Rate::minutes("tries-per-address", 600, 10),
-            tries_per_network: Rate::minutes("tries-per-network", 2_400, 10),
-            wrong_tries_per_phone: Rate::minutes("wrong-tries-per-phone", 50, DAY_MINUTES),
-            wrong_tries_per_phone_and_address: Rate::minutes(
-                "wrong-tries-per-phone-and-address",
-                10,
-                60,
-            ),
-        }
+        Self(DEFAULTS)
     }
 }
 
-impl LoginLimits {
-    fn rates_mut(&mut self) -> [&mut Rate; 10] {
-        [
-            &mut self.codes_per_phone,
-            &mut self.codes_per_phone_day,
-            &mut self.codes_per_phone_in_all,
-            &mut self.codes_per_address,
-            &mut self.codes_per_network,
-            &mut self.codes_in_all,
-            &mut self.tries_per_address,
-            &mut self.tries_per_network,
-            &mut self.wrong_tries_per_phone,
-            &mut self.wrong_tries_per_phone_and_address,
-        ]
+impl Index<&str> for LoginLimits {
+    type Output = Rate;
+    fn index(&self, name: &str) -> &Rate {
+        let found = self.0.iter().find(|rate| rate.name == name);
+        found.unwrap_or_else(|| unreachable!("there is no login limit {name}"))
     }
 }
 
@@ -115,9 +94,8 @@ impl FromStr for LoginLimits {
             };
             let (name, value) = item.split_once('=').ok_or_else(malformed)?;
             let (limit, window) = value.split_once('/').ok_or_else(malformed)?;
-            let mut rates = limits.rates_mut();
-            let names = rates.each_ref().map(|rate| rate.name).join(", ");
-            let rate = rates.iter_mut().find(|rate| rate.name == name.trim());
+            let names = limits.0.map(|rate| rate.name).join(", ");
+            let rate = limits.0.iter_mut().find(|rate| rate.name == name.trim());
             let rate = rate
                 .ok_or_else(|| format!("there is no login limit {name:?}; there are: {names}"))?;
             if named.contains(&rate.name) {
@@ -200,27 +178,26 @@ mod tests {
         let parsed = |text: &str| text.parse::<LoginLimits>();
         let default = LoginLimits::default();
         assert_eq!((parsed(""), parsed(" , ")), (Ok(default), Ok(default)));
-        let codes_per_phone = Rate::minutes("codes-per-phone", 3, 60);
-        let codes_in_all = Rate::minutes("codes-in-all", 7, DAY_MINUTES);
-        let expected = LoginLimits { codes_per_phone, codes_in_all, ..default };
+        let mut expected = default;
+        for changed in
+            [Rate::minutes("codes-per-phone", 3, 60), Rate::minutes("codes-in-all", 7, DAY_MINUTES)]
+        {
+            expected
+                .0
+                .iter_mut()
+                .filter(|rate| rate.name == changed.name)
+                .for_each(|rate| *rate = changed);
+        }
         assert_eq!(parsed("codes-per-phone=3/1h, codes-in-all = 7/24h"), Ok(expected));
     }
 
     #[test]
     fn every_limit_has_a_name_of_its_own() {
-        let mut limits = LoginLimits::default();
-        let names = limits.rates_mut().map(|rate| rate.name);
-        for (position, name) in names.iter().enumerate() {
-            assert!(!names[..position].contains(name), "{name}");
+        for (position, Rate { name, .. }) in DEFAULTS.into_iter().enumerate() {
+            assert!(DEFAULTS[..position].iter().all(|rate| rate.name != name), "{name}");
             let parsed = format!("{name}=1/1s").parse::<LoginLimits>();
-            let changed = parsed.map(|mut limits| {
-                limits
-                    .rates_mut()
-                    .map(|rate| rate.limit)
-                    .iter()
-                    .filter(|limit| **limit == 1)
-                    .count()
-            });
+            let changed =
+                parsed.map(|limits| limits.0.iter().filter(|rate| rate.limit == 1).count());
             assert_eq!(changed, Ok(1), "{name}");
         }
     }

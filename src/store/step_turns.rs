@@ -13,7 +13,7 @@ use crate::model::{Share, Shares, VoucherId};
 use redis_link::timeout::within;
 
 /// How many steps of one voucher that buyers take wait for their turn, or have it; one more is refused at once. So a row
-/// that is held takes half of what requests there may be at once (`http/state.rs`), and not all.
+/// that is held takes half of what requests there may be at once (`http/limits.rs`), and not all.
 pub const BUYERS_STEPS_OF_A_VOUCHER: usize = 32;
 /// The same of all other steps.
 pub const STEPS_OF_A_VOUCHER: usize = 16;

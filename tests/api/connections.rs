@@ -227,6 +227,24 @@ async fn a_probe_gets_through_when_all_connections_are_taken() {
     .await;
 }
 
+/// The server waits for the next connection while all others are taken; they are closed before it comes.
+#[tokio::test(flavor = "current_thread")]
+async fn a_connection_that_comes_after_the_crowd_is_kept() {
+    let limits = ServerLimits { reserve: 1, ..ServerLimits::of(1) };
+    let address = Served::new(Router::new(), limits).address;
+    let mut crowd = Raw::connect(address).await;
+    assert_eq!(crowd.ask(HEALTHZ).await.status, 404);
+    crowd.send(HEALTHZ.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n")).await;
+    assert_eq!(crowd.answer().await.unwrap().status, 404);
+    // On one thread: the server has closed it and taken its permit back.
+    assert!(crowd.answer().await.is_none());
+    let mut late = Raw::connect(address).await;
+    for _ in 0..2 {
+        let answer = late.ask(HEALTHZ).await;
+        assert!(!answer.head.contains("connection: close"), "{answer:?}");
+    }
+}
+
 /// A request that is sent while the server closes an idle connection is lost: so a balancer closes first, however
 /// crowded the server is. Time is tokio's, as above.
 #[tokio::test(start_paused = true)]

@@ -5,10 +5,9 @@ use std::collections::HashSet;
 use chrono::TimeDelta;
 use futures_util::future::join_all;
 use reqwest::Response;
-use seckill::http::event_hub::StreamLimits;
 use seckill::http::router;
 use seckill::http::server::ServerLimits;
-use seckill::model::VoucherId;
+use seckill::model::{Limit, VoucherId};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -182,7 +181,7 @@ async fn a_voucher_that_does_not_exist_has_no_events() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_has_its_share_of_the_streams() {
-    let event_streams = StreamLimits { all: 3, of_an_address: 2 };
+    let event_streams = Limit { together: 3, share: 2, ..Limit::NONE };
     let world = World { event_streams, ..World::new().await };
     let voucher = format!("/api/vouchers/{}", world.voucher(1).await.id);
     let of_one = format!("{voucher}/events");

@@ -1,15 +1,16 @@
 //! Readers take nothing from buyers.
 
+use std::iter::from_fn;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use seckill::http::server::ServerLimits;
 use seckill::http::{App, router};
-use seckill::model::VoucherId;
+use seckill::model::{Limiter, VoucherId};
 use seckill::purchase::sales::Sales;
 use seckill::store::{DatabaseClock, StoreError};
 use sqlx::Connection;
-use tokio::sync::Semaphore;
 
 use testkit::shop::api_client::{Answer, Api};
 use testkit::shop::served::Served;
@@ -40,15 +41,21 @@ async fn purchases_have_connections_of_their_own() {
     api.get_as(1, "/api/orders").await.is(200);
 }
 
-/// With all of `permits` but one held `ask` is served; without the last one it is refused at once, and `others` are served.
-async fn one_too_many(permits: &Semaphore, ask: impl AsyncFn() -> Answer, others: impl AsyncFn()) {
-    let all_but_one = permits.available_permits() as u32 - 1;
-    let held = permits.acquire_many(all_but_one).await.unwrap();
+/// With all `count` of `permits` but one held `ask` is served; without the last one it is refused at once, and `others` are served.
+async fn one_too_many(
+    permits: &Limiter<IpAddr>,
+    count: usize,
+    ask: impl AsyncFn() -> Answer,
+    others: impl AsyncFn(),
+) {
+    let mut held: Vec<_> = from_fn(|| permits.take(None).ok()).collect();
+    assert_eq!(held.len(), count);
+    held.pop();
     let served = ask().await.status;
-    let last = permits.acquire().await.unwrap();
+    held.push(permits.take(None).unwrap());
     assert_eq!(ask().await.problem(503, "unavailable").header("retry-after"), Some("1"));
     others().await;
-    drop((held, last));
+    drop(held);
     ask().await.is(served);
 }
 
@@ -59,7 +66,7 @@ async fn one_request_too_many_of_a_kind_is_refused_and_takes_nothing_from_others
     api.world.users(1).await;
     api.world.admin_token(2).await;
     api.get_as(2, "/api/refunds").await.is(200);
-    let memory = app.memory();
+    let limits = &app.memory().limits;
     for path in ["/api/me", "/api/orders", "/api/orders/1"] {
         let others = async || {
             api.buy(1, api.world.voucher(1).await.id).await.is(201);
@@ -68,28 +75,28 @@ async fn one_request_too_many_of_a_kind_is_refused_and_takes_nothing_from_others
             }
             api.get_as(2, "/api/me").await.is(200);
         };
-        one_too_many(&memory.reads, async || api.get_as(1, path).await, others).await;
+        one_too_many(&limits.reads, 64, async || api.get_as(1, path).await, others).await;
     }
     let reads = async || {
         api.get_as(1, "/api/orders").await.is(200);
     };
     let administers = async || api.get_as(2, "/api/me").await;
-    one_too_many(&memory.administration, administers, &reads).await;
+    one_too_many(&limits.administration, 32, administers, &reads).await;
     let logs_in = async || api.try_code("13800138000", "000000").await;
-    one_too_many(&memory.logins.all, &logs_in, &reads).await;
+    one_too_many(&limits.logins, 64, &logs_in, &reads).await;
     let asks = async || api.ask_code("13800138000").await;
     let others = async || {
         logs_in().await.is(401);
         reads().await;
     };
-    one_too_many(&memory.login_codes.all, asks, others).await;
+    one_too_many(&limits.login_codes, 256, asks, others).await;
     let path = format!("/api/vouchers/{}/entries", api.world.voucher_with_line(0).await.id);
     let enters = async || api.call_as(1, "POST", &path).await;
     enters().await.is(201);
     let others = async || {
         api.get_as(1, &path).await.is(200);
     };
-    one_too_many(&memory.entering, enters, others).await;
+    one_too_many(&limits.entering, 4_096, enters, others).await;
 }
 
 /// Nobody can read the tables, and yet all read the list and a voucher: from memory.

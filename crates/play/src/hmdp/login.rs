@@ -1,11 +1,11 @@
 //! `/user`: a code for a phone, a token for the code.
 
 use axum::Json;
-use axum::extract::{FromRequest as _, Request, State};
+use axum::extract::{Request, State};
 use axum::response::Response;
 use seckill::http::address::ClientAddress;
 use seckill::http::auth::Session;
-use seckill::http::body::{JsonBody, RawBody};
+use seckill::http::body::{self, JsonBody};
 use seckill::http::sessions::{self, LoginCodeBody, SessionBody, SessionCreated, UserBody};
 use seckill::http::{ApiError, App};
 use seckill::model::normalized_phone;
@@ -47,8 +47,7 @@ async fn phone_of(request: Request) -> Result<Option<String>, ApiError> {
     if let Some(phone) = phone_in(query.as_bytes()) {
         return Ok(Some(phone));
     }
-    let RawBody(body) = RawBody::from_request(request, &()).await?;
-    Ok(phone_in(&body))
+    Ok(phone_in(&body::bytes(request).await?))
 }
 
 #[derive(Debug, Deserialize)]

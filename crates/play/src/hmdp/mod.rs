@@ -17,7 +17,7 @@ mod translation;
 
 use axum::Router;
 use axum::routing::{get, post};
-use seckill::http::{limited, limited_login_codes, limited_logins};
+use seckill::http::{Whom, limited};
 
 use self::state::HmdpState;
 pub(super) use self::translation::translate;
@@ -34,12 +34,19 @@ pub(super) fn routes(demonstration: Demonstration) -> Router {
         .route("/user/me", get(login::me))
         .route("/user/logout", post(login::log_out))
         .route("/voucher/seckill", post(sales::create));
+    let logging_in = Router::new().route("/user/login", post(login::log_in));
+    let asking_for_code = Router::new().route("/user/code", post(login::send_code));
     let routes = Router::new()
         .route("/voucher/list/{shop}", get(sales::list))
         .route("/voucher-order/seckill/{id}", post(sales::buy))
-        .merge(limited(app.clone(), asking_database))
-        .merge(limited_logins(&app, Router::new().route("/user/login", post(login::log_in))))
-        .merge(limited_login_codes(&app, Router::new().route("/user/code", post(login::send_code))))
+        .merge(limited(&app, |limits| &limits.reads, Whom::Nobody, asking_database))
+        .merge(limited(&app, |limits| &limits.logins, Whom::Strangers, logging_in))
+        .merge(limited(
+            &app,
+            |limits| &limits.login_codes,
+            Whom::ConnectedStrangers,
+            asking_for_code,
+        ))
         .with_state(HmdpState { demonstration, lists });
     routes.clone().nest(PREFIX, routes)
 }
@@ -51,7 +58,6 @@ mod tests {
     use testkit::shop::api_client::Api;
     use testkit::shop::served::Served;
     use testkit::shop::world::World;
-    use tokio::sync::Semaphore;
 
     use crate::play::demonstrated;
 
@@ -62,18 +68,17 @@ mod tests {
         let app = world.app().await;
         let routes = demonstrated(app.clone(), None, Router::new());
         let api = Api::at(world, Served::new(routes, ServerLimits::of(100)).address);
-        let memory = app.memory();
-        let rows: [(&Semaphore, _, _, u16); 5] = [
-            (&memory.reads, "GET", "/user/me", 401),
-            (&memory.reads, "POST", "/user/logout", 401),
-            (&memory.reads, "POST", "/voucher/seckill", 401),
-            (&memory.logins.all, "POST", "/user/login", 200),
-            (&memory.login_codes.all, "POST", "/user/code", 200),
+        let limits = &app.memory().limits;
+        let rows = [
+            (&limits.reads, "GET", "/user/me", 401),
+            (&limits.reads, "POST", "/user/logout", 401),
+            (&limits.reads, "POST", "/voucher/seckill", 401),
+            (&limits.logins, "POST", "/user/login", 200),
+            (&limits.login_codes, "POST", "/user/code", 200),
         ];
         for (permits, method, path, status) in rows {
             let ask = || api.request(method, path).header("content-type", "application/json");
-            let all = u32::try_from(permits.available_permits()).unwrap();
-            let held = permits.acquire_many(all).await.unwrap();
+            let held: Vec<_> = std::iter::from_fn(|| permits.take(None).ok()).collect();
             let refused = api.send(ask()).await;
             assert_eq!(refused.is(503).header("retry-after"), Some("1"), "{path}");
             assert_eq!(refused.body["success"], false, "{path}");

@@ -20,7 +20,7 @@ use crate::login::is_here;
 use seckill::http::address::{ClientAddress, Peer};
 use seckill::http::body::JsonBody;
 use seckill::http::problem::Code;
-use seckill::http::{ApiError, App, Language, limited};
+use seckill::http::{ApiError, App, Language, Whom, limited};
 use seckill::pages::Site;
 
 /// `Retry-After` when too many pages watch.
@@ -52,7 +52,7 @@ pub(crate) fn routes(state: StageState, site: &Arc<Site>) -> Router {
         .route("/api/stage/shows", post(create))
         .route("/api/stage/kill", post(kill))
         .route("/api/stage/events", get(events))
-        .merge(limited(state.app.clone(), places))
+        .merge(limited(&state.app, |limits| &limits.reads, Whom::Nobody, places))
         .with_state(state)
         .merge(page)
 }
@@ -132,7 +132,7 @@ async fn events(
 ) -> Result<Response, ApiError> {
     let full = || ApiError::unavailable().retry_after(RETRY_WHEN_FULL);
     // The same shares as those of all streams of events.
-    let permit = app.memory().events.admit(client).ok_or_else(full)?;
+    let permit = app.memory().limits.admit_stream(client).ok_or_else(full)?;
     let body = unfold((stage.watchers.admit(), permit), async |(mut watcher, permit)| {
         let next = watcher.next().await?;
         Some((Ok::<_, Infallible>(next), (watcher, permit)))

@@ -9,7 +9,6 @@ use axum::Router;
 use axum::http::HeaderValue;
 use chrono::{DateTime, TimeDelta, Utc};
 use ipnet::IpNet;
-use seckill::http::event_hub::StreamLimits;
 use seckill::http::health::Health;
 use seckill::http::revocations::Revocations;
 use seckill::http::server::ServerLimits;
@@ -17,7 +16,8 @@ use seckill::http::tokens::Tokens;
 use seckill::http::webhook::SigningKey;
 use seckill::http::{self, App, AppParts};
 use seckill::model::{
-    BucketRate, Clock, Currency, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher,
+    BucketRate, Clock, Currency, Limit, ManualClock, OrderId, SharedClock, SystemClock, UserId,
+    Voucher,
 };
 use seckill::orders::{Orders, PaymentGateway};
 use seckill::pages::sandbox::SandboxGateway;
@@ -54,7 +54,7 @@ pub struct World {
     pub buyer_rate: BucketRate,
     pub address_rate: BucketRate,
     pub admin_phones: HashSet<String>,
-    pub event_streams: StreamLimits,
+    pub event_streams: Limit,
     /// Origins whose pages may use the API.
     pub allowed_origins: Vec<HeaderValue>,
     /// How this world's shops sell.
@@ -108,7 +108,7 @@ impl World {
             buyer_rate: BucketRate::Off,
             address_rate: BucketRate::Off,
             admin_phones: [ADMIN_PHONE.to_owned()].into(),
-            event_streams: StreamLimits { all: 64, of_an_address: 64 },
+            event_streams: Limit { together: 64, share: 64, ..Limit::NONE },
             allowed_origins: Vec::new(),
             strategy: Strategy::default(),
             database_url,
