@@ -98,7 +98,7 @@ pub fn served(app: App, routes: Router) -> Router {
     let routes = routes
         .fallback(|| async { ApiError::new(Code::NotFound) })
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) });
-    let origins = app.allowed_origins.clone();
+    let origins = app.settings.allowed_origins.0.clone();
     let routes = with_common_layers(routes).layer(from_fn_with_state(app, close_while_draining));
     if origins.is_empty() { routes } else { routes.layer(cross_origin(origins)) }
 }

@@ -1,12 +1,9 @@
 //! What every handler can reach, built in one place.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Bytes;
-use axum::http::HeaderValue;
-use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
 use super::admission::{Admission, StrangersPermits};
@@ -18,12 +15,13 @@ use super::sms::SmsGateway;
 use super::tokens::Tokens;
 use super::voucher_pages::VoucherPages;
 use super::webhook::SigningKey;
-use crate::model::{BucketRate, Currency, SharedClock, VoucherId};
+use crate::config::ServerArgs;
+use crate::model::{SharedClock, VoucherId};
 use crate::orders::Orders;
 use crate::purchase::Purchases;
 use crate::store::nodes::ConnectedNode;
 use crate::store::step_turns::{BUYERS_STEPS_OF_A_VOUCHER, STEPS_OF_A_VOUCHER};
-use crate::store::{Database, Keys, LoginLimits, ReadCache};
+use crate::store::{Database, Keys, ReadCache};
 use redis_link::Redis;
 
 /// Requests of buyers that may be under way at once, beside purchases; one more is refused.
@@ -86,17 +84,8 @@ pub struct AppParts {
     pub health: Health,
     /// Sends login codes; without it nobody can log in.
     pub sms: Option<Box<dyn SmsGateway>>,
-    pub login_limits: LoginLimits,
-    /// The phones whose users may put vouchers on sale.
-    pub admin_phones: HashSet<String>,
-    /// The proxies whose `X-Forwarded-For` is believed.
-    pub trusted_proxies: Vec<IpNet>,
-    /// The origins whose pages may use the API, beside its own.
-    pub allowed_origins: Vec<HeaderValue>,
     pub event_streams: StreamLimits,
-    /// How often one address may show no good token, log in, or ask for a login code.
-    pub address_rate: BucketRate,
-    pub currency: Currency,
+    pub settings: ServerArgs,
 }
 
 /// Answers that serve many requests, and permits for those that ask a store.
@@ -149,15 +138,18 @@ impl App {
             draws: entries::draws(&parts.database),
             nodes: health::nodes(&parts.database),
             audits: Semaphore::new(1),
-            logins: Arc::new(StrangersPermits::new(MAX_LOGINS, parts.address_rate)),
-            login_codes: Arc::new(StrangersPermits::new(MAX_LOGIN_CODES, parts.address_rate)),
+            logins: Arc::new(StrangersPermits::new(MAX_LOGINS, parts.settings.address_rate)),
+            login_codes: Arc::new(StrangersPermits::new(
+                MAX_LOGIN_CODES,
+                parts.settings.address_rate,
+            )),
             cancellations: Arc::new(Semaphore::new(MAX_CANCELLATIONS)),
             entering: Arc::new(Semaphore::new(MAX_ENTERING)),
             payments: Arc::new(Semaphore::new(MAX_PAYMENTS)),
             notifications: Arc::new(Semaphore::new(MAX_NOTIFICATIONS)),
             reads: Arc::new(Semaphore::new(MAX_READS)),
             administration: Arc::new(Semaphore::new(MAX_ADMINISTRATION)),
-            admission: Admission::new(parts.address_rate),
+            admission: Admission::new(parts.settings.address_rate),
             draining: AtomicBool::new(false),
         };
         Self(Arc::new((parts, memory)))

@@ -81,7 +81,7 @@ async fn the_nodes_that_use_the_database_are_known_until_they_end_and_say_what_t
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_load_counts_purchases_orders_that_wait_and_transactions() {
-    let world = World { strategy: Strategy::Locked, ..World::new().await };
+    let world = World::with(|settings| settings.strategy = Strategy::Locked).await;
     world.users(9).await;
     let voucher = world.voucher(20).await;
     let options = PurchasesOptions { burst: 50, ..world.options() };
@@ -114,7 +114,7 @@ async fn the_load_counts_purchases_orders_that_wait_and_transactions() {
 /// A rush that is over before anybody looks is seen by all who look afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_load_tells_of_a_rush_that_is_over() {
-    let world = World { strategy: Strategy::GroupCommit, ..World::new().await };
+    let world = World::with(|settings| settings.strategy = Strategy::GroupCommit).await;
     world.users(40).await;
     let voucher = world.voucher(20).await;
     let purchases = world.purchases(world.options()).await;
