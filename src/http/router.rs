@@ -23,7 +23,7 @@ use super::problem::Code;
 use super::request_id::{self, X_REQUEST_ID};
 use super::{ApiError, App, audits, body, docs_page, entries, events, nodes, openapi, operations};
 use super::{orders, payments, problem, security_headers, sessions, voucher_orders, vouchers};
-use crate::telemetry;
+use crate::telemetry::{self, name};
 
 /// How long a browser may remember what a page of another origin may do.
 const PREFLIGHT_FOR: Duration = Duration::from_secs(3600);
@@ -173,6 +173,7 @@ async fn answer(mut request: Request, next: Next) -> Response {
     response.headers_mut().insert(X_REQUEST_ID, request_id);
     security_headers::add(response.headers_mut());
     let route = matched.as_ref().map_or("none", MatchedPath::as_str);
-    telemetry::request_answered(route, response.status(), begun.elapsed());
+    let labels = [("route", route.to_owned()), ("status", response.status().as_str().to_owned())];
+    metrics::histogram!(name::REQUEST_SECONDS, &labels).record(begun.elapsed().as_secs_f64());
     response
 }

@@ -20,7 +20,7 @@ use crate::model::{User, UserId, normalized_phone};
 use crate::store::login_codes::{Check, LoginCodes};
 use crate::store::login_limits::{self, Counted, Rate, UsedUp};
 use crate::store::{LoginLimits, revocations, users};
-use crate::telemetry;
+use crate::telemetry::name;
 
 /// Asks for a login code.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -94,7 +94,7 @@ fn phone_of(text: &str) -> Result<String, ApiError> {
 }
 
 fn refused((rate, wait): UsedUp) -> ApiError {
-    telemetry::login_refused(rate.name);
+    metrics::counter!(name::LOGIN_REFUSED, "limit" => rate.name).increment(1);
     ApiError::too_many_requests(wait)
 }
 

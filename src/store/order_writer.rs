@@ -17,7 +17,7 @@ use super::connecting::PURCHASE_CONNECTIONS;
 use super::time_limits::ANSWER_WITHIN;
 use super::{Database, DatabaseSession, Service, StoreError};
 use crate::model::{Due, OrderId, RecentPeak, UserId, VoucherId};
-use crate::telemetry;
+use crate::telemetry::name;
 use group_commit::{Answer, Batcher, Limits, Slots, Turn};
 use redis_link::timeout::within;
 
@@ -180,7 +180,7 @@ async fn place_batch(
     orders: Vec<Wanted>,
     for_row: Wait,
 ) -> Result<Vec<Answer<QueuedOrder, Placed>>, StoreError> {
-    telemetry::order_batch(orders.len());
+    metrics::histogram!(name::ORDER_BATCH_SIZE).record(orders.len() as f64);
     let placed = match place_all(database, &orders, for_row).await {
         Err(error) if !error.retry_may_help() => {
             tracing::warn!(%error, size = orders.len(), "a batch was refused, placing one by one");
@@ -260,7 +260,7 @@ async fn place_all(
             (_, Some(unknown)) | (Err(unknown), None) => unknown,
         };
         tracing::debug!(error = %unknown, "an answer was lost, asking what became of the orders");
-        telemetry::order_batch_resent();
+        metrics::counter!(name::ORDER_BATCH_RESENT).increment(1);
         first_unknown = Some(unknown);
         sleep(RESEND_PAUSE).await;
     }
