@@ -8,11 +8,12 @@
 //!    the order writer.
 //! 3. [`purchase`]: the purchase, its strategies, what memory knows, the circuit breaker, the audit.
 //! 4. [`orders`]: the life of an order after the purchase: payment, expiry, refund.
-//! 5. [`http`]: the JSON API; `http/router.rs` lists every route.
-//! 6. [`pages`]: pages for people; their scripts and styles are in `web/`.
+//! 5. [`config`]: what flags and the environment say.
+//! 6. [`http`]: the JSON API; `http/router.rs` lists every route.
+//! 7. [`pages`]: pages for people; their scripts and styles are in `web/`.
 //!
-//! Beside them: [`config`] (what flags and the environment say), [`telemetry`] (every metric name),
-//! [`doctor`] (what is wrong with the surroundings) and [`cli`] (one file a subcommand).
+//! Beside them: [`telemetry`] (every metric name), [`doctor`] (what is wrong with the surroundings) and
+//! [`cli`] (one file a subcommand).
 //!
 //! Three libraries of this workspace do what is not about vouchers, and their READMEs say all that a
 //! reader of this crate needs to know: `group-commit`, the batcher, `redis-link`, the connections to Redis, and

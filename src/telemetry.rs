@@ -5,7 +5,6 @@ use std::fmt::Display;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::http::StatusCode;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 /// Upper bounds of the latency histogram, in seconds.
@@ -15,30 +14,60 @@ const LATENCY_BOUNDS_SECONDS: [f64; 13] =
 /// Upper bounds of the histogram of batches, in orders.
 const BATCH_BOUNDS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
-/// The names of all metrics. `describe` says what each of them counts.
-#[allow(missing_docs)]
-pub mod name {
-    pub const REQUEST_SECONDS: &str = "seckill_http_request_seconds";
-    pub const PURCHASES: &str = "seckill_purchases_total";
-    pub const PURCHASES_IN_FLIGHT: &str = "seckill_purchases_in_flight";
-    pub const PURCHASES_LIMIT: &str = "seckill_purchases_limit";
-    pub const ORDER_QUEUE_DEPTH: &str = "seckill_order_queue_depth";
-    pub const ORDER_BATCHES_IN_FLIGHT: &str = "seckill_order_batches_in_flight";
-    pub const SERVER_INFO: &str = "seckill_server_info";
-    pub const UPTIME_SECONDS: &str = "seckill_uptime_seconds";
-    pub const EVENT_STREAMS: &str = "seckill_event_streams";
-    pub const LOGIN_REFUSED: &str = "seckill_login_refused_total";
-    pub const RATE_LIMITED: &str = "seckill_rate_limited_total";
-    pub const BREAKER_TRIPPED: &str = "seckill_breaker_tripped_total";
-    pub const ORDER_BATCH_SIZE: &str = "seckill_order_batch_size";
-    pub const ORDER_BATCH_RESENT: &str = "seckill_order_batch_resent_total";
-    pub const ORDERS_EXPIRED: &str = "seckill_orders_expired_total";
-    pub const PAYMENTS: &str = "seckill_payments_total";
-    pub const REFUNDS: &str = "seckill_refunds_total";
-    pub const REFUND_OLDEST_AGE: &str = "seckill_refund_oldest_age_seconds";
-    pub const CLOCK_OFFSET: &str = "seckill_database_clock_offset_seconds";
-    pub const CLOCK_ERROR: &str = "seckill_database_clock_error_seconds";
-    pub const DATABASE_DURABLE: &str = "seckill_database_durable";
+/// The metrics of the server: name, kind, unit if it has one, and what it counts. So none is without a description.
+macro_rules! metrics {
+    ($($name:ident = $text:literal, $describe:ident($($unit:ident)?), $what:literal;)*) => {
+        /// The names of all metrics.
+        #[allow(missing_docs)]
+        pub mod name {
+            $(pub const $name: &str = $text;)*
+        }
+
+        /// All of them.
+        pub const NAMES: &[&str] = &[$(name::$name),*];
+
+        fn describe() {
+            $(metrics::$describe!(name::$name, $(metrics::Unit::$unit,)? $what);)*
+            redisson_lock::metric::describe();
+        }
+    };
+}
+
+metrics! {
+    REQUEST_SECONDS = "seckill_http_request_seconds", describe_histogram(Seconds),
+        "From a request's head to its answer.";
+    PURCHASES = "seckill_purchases_total", describe_counter(), "Attempts to buy, by outcome.";
+    PURCHASES_IN_FLIGHT = "seckill_purchases_in_flight", describe_gauge(), "Purchases under way.";
+    PURCHASES_LIMIT = "seckill_purchases_limit", describe_gauge(), "How many purchases may be under way.";
+    ORDER_QUEUE_DEPTH = "seckill_order_queue_depth", describe_gauge(), "Orders that wait for a transaction.";
+    ORDER_BATCHES_IN_FLIGHT = "seckill_order_batches_in_flight", describe_gauge(),
+        "Transactions with orders in flight.";
+    SERVER_INFO = "seckill_server_info", describe_gauge(), "1; the labels say which server this is.";
+    UPTIME_SECONDS = "seckill_uptime_seconds", describe_gauge(Seconds),
+        "Since the process began, at the moment of this text: the time between two texts.";
+    EVENT_STREAMS = "seckill_event_streams", describe_gauge(), "Streams of events that are open.";
+    LOGIN_REFUSED = "seckill_login_refused_total", describe_counter(),
+        "Codes asked for or tried that a limit refused.";
+    RATE_LIMITED = "seckill_rate_limited_total", describe_counter(),
+        "Requests refused with 429, by the rate of their buyer, the buyer's share, or the rate of their address.";
+    BREAKER_TRIPPED = "seckill_breaker_tripped_total", describe_counter(),
+        "How often orders of a voucher could not be written.";
+    ORDER_BATCH_SIZE = "seckill_order_batch_size", describe_histogram(), "Orders in a transaction.";
+    ORDER_BATCH_RESENT = "seckill_order_batch_resent_total", describe_counter(),
+        "Transactions sent again: the answer was lost.";
+    ORDERS_EXPIRED = "seckill_orders_expired_total", describe_counter(),
+        "Orders cancelled because their time to pay was over.";
+    PAYMENTS = "seckill_payments_total", describe_counter(),
+        "What the payment gateway said, by what became of it.";
+    REFUNDS = "seckill_refunds_total", describe_counter(),
+        "Refunds that the payment gateway was asked for, by its answer.";
+    REFUND_OLDEST_AGE = "seckill_refund_oldest_age_seconds", describe_gauge(Seconds),
+        "Since when the oldest refund waits for the payment gateway; 0 where none does.";
+    CLOCK_OFFSET = "seckill_database_clock_offset_seconds", describe_gauge(Seconds),
+        "How far the database's clock is ahead of this machine's.";
+    CLOCK_ERROR = "seckill_database_clock_error_seconds", describe_gauge(Seconds),
+        "How wrong that may have been when it was learnt: half a round trip.";
+    DATABASE_DURABLE = "seckill_database_durable", describe_gauge(), "Whether fsync and full_page_writes are on.";
 }
 
 /// The outcome of a purchase that could not be judged now.
@@ -85,50 +114,6 @@ pub fn start_metrics() {
     });
 }
 
-fn describe() {
-    use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
-    let seconds = Unit::Seconds;
-    describe_histogram!(name::REQUEST_SECONDS, seconds, "From a request's head to its answer.");
-    describe_counter!(name::PURCHASES, "Attempts to buy, by outcome.");
-    describe_gauge!(name::PURCHASES_IN_FLIGHT, "Purchases under way.");
-    describe_gauge!(name::PURCHASES_LIMIT, "How many purchases may be under way.");
-    describe_gauge!(name::ORDER_QUEUE_DEPTH, "Orders that wait for a transaction.");
-    describe_gauge!(name::ORDER_BATCHES_IN_FLIGHT, "Transactions with orders in flight.");
-    describe_gauge!(name::SERVER_INFO, "1; the labels say which server this is.");
-    describe_gauge!(
-        name::UPTIME_SECONDS,
-        seconds,
-        "Since the process began, at the moment of this text: the time between two texts."
-    );
-    describe_gauge!(name::EVENT_STREAMS, "Streams of events that are open.");
-    describe_counter!(
-        name::RATE_LIMITED,
-        "Requests refused with 429, by the rate of their buyer, the buyer's share, or the rate of their address."
-    );
-    describe_counter!(name::LOGIN_REFUSED, "Codes asked for or tried that a limit refused.");
-    describe_counter!(name::BREAKER_TRIPPED, "How often orders of a voucher could not be written.");
-    describe_histogram!(name::ORDER_BATCH_SIZE, "Orders in a transaction.");
-    describe_counter!(name::ORDER_BATCH_RESENT, "Transactions sent again: the answer was lost.");
-    describe_counter!(name::ORDERS_EXPIRED, "Orders cancelled because their time to pay was over.");
-    describe_gauge!(
-        name::REFUND_OLDEST_AGE,
-        seconds,
-        "Since when the oldest refund waits for the payment gateway; 0 where none does."
-    );
-    describe_counter!(name::PAYMENTS, "What the payment gateway said, by what became of it.");
-    describe_counter!(
-        name::REFUNDS,
-        "Refunds that the payment gateway was asked for, by its answer."
-    );
-    describe_gauge!(
-        name::CLOCK_OFFSET,
-        Unit::Seconds,
-        "How far the database's clock is ahead of this machine's."
-    );
-    describe_gauge!(name::DATABASE_DURABLE, "Whether fsync and full_page_writes are on.");
-    redisson_lock::metric::describe();
-}
-
 /// What alerts wait for the first increase of (deploy/observability): a counter that is not there before it
 /// is 1 has not increased, as Prometheus sees it.
 fn count_from_zero() {
@@ -147,16 +132,6 @@ fn count_from_zero() {
     metrics::counter!(redisson_lock::metric::CLEANUP_SKIPPED).increment(0);
 }
 
-/// One attempt to buy is over, with this outcome's code.
-pub fn purchase_ended(outcome: &'static str) {
-    metrics::counter!(name::PURCHASES, "outcome" => outcome).increment(1);
-}
-
-/// A login code, asked for or tried, was refused by the limit of this name.
-pub fn login_refused(limit: &'static str) {
-    metrics::counter!(name::LOGIN_REFUSED, "limit" => limit).increment(1);
-}
-
 /// A request was refused with 429, `by` the rate of its buyer, what the buyer has under way, the pause after a
 /// cancellation, or the rate of its address. The log names one of each kind a minute.
 pub fn rate_limited(by: &'static str, whom: &dyn Display) {
@@ -169,33 +144,26 @@ pub fn rate_limited(by: &'static str, whom: &dyn Display) {
     }
 }
 
-/// A transaction is sent with so many orders.
-pub fn order_batch(size: usize) {
-    metrics::histogram!(name::ORDER_BATCH_SIZE).record(size as f64);
-}
+/// What the log said last of one thing: it is said again when it has changed, and not to each who meets it.
+#[derive(Debug, Default)]
+pub struct News<T>(Mutex<T>);
 
-/// A transaction is sent again, because the answer was lost.
-pub fn order_batch_resent() {
-    metrics::counter!(name::ORDER_BATCH_RESENT).increment(1);
-}
+impl<T: PartialEq> News<T> {
+    /// `known` goes without saying.
+    pub const fn after(known: T) -> Self {
+        Self(Mutex::new(known))
+    }
 
-/// The payment gateway said something, and this became of it.
-pub fn payment_settled(settled: &'static str) {
-    metrics::counter!(name::PAYMENTS, "settled" => settled).increment(1);
-}
-
-/// The payment gateway was asked for a refund, and this was its answer.
-pub fn refund_tried(answer: &'static str) {
-    metrics::counter!(name::REFUNDS, "answer" => answer).increment(1);
+    /// Whether `now` is to be said. It counts as said.
+    pub fn is(&self, now: T) -> bool {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = *said != now;
+        *said = now;
+        is_news
+    }
 }
 
 /// All metrics in the text format of Prometheus; empty before [`start_metrics`].
 pub fn metrics_text() -> String {
     METRICS.get().map(PrometheusHandle::render).unwrap_or_default()
-}
-
-/// One request was answered.
-pub fn request_answered(route: &str, status: StatusCode, took: Duration) {
-    let labels = [("route", route.to_owned()), ("status", status.as_str().to_owned())];
-    metrics::histogram!(name::REQUEST_SECONDS, &labels).record(took.as_secs_f64());
 }

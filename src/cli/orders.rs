@@ -3,6 +3,7 @@
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
+use strum::VariantNames;
 
 use super::stores::{Access, DatabaseArgs};
 use crate::http::voucher_orders::{CSV_PAGE, OrderOfBuyerBody, csv_page};
@@ -60,11 +61,7 @@ enum Format {
 }
 
 fn status(text: &str) -> Result<OrderStatus, String> {
-    let found = OrderStatus::ALL.into_iter().find(|status| status.as_str() == text);
-    found.ok_or_else(|| {
-        let all = OrderStatus::ALL.map(OrderStatus::as_str).join(", ");
-        format!("there are: {all}")
-    })
+    text.parse().map_err(|_| format!("there are: {}", OrderStatus::VARIANTS.join(", ")))
 }
 
 /// Runs the command.

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
@@ -15,8 +14,8 @@ use tokio::runtime::Runtime;
 
 use super::stores::{Stores, secret_is_required};
 use crate::config::{
-    self, ConfigError, HomeArgs, MAX_BURST, PaymentArgs, PaymentSettings, SecretArgs, ServerArgs,
-    SmsArgs, SmsSettings, StoreArgs,
+    self, ConfigError, GatewaySettings, HomeArgs, MAX_BURST, PaymentArgs, SecretArgs, ServerArgs,
+    SmsArgs, StoreArgs,
 };
 use crate::http::health::Health;
 use crate::http::payments::WebhookPayments;
@@ -44,22 +43,47 @@ const CONNECTIONS_PER_STREAM: usize = 4;
 /// Connections at once, where the system allows that many open files.
 const MAX_CONNECTIONS: u64 = MAX_BURST as u64;
 
-/// What a server is configured by.
+/// What a server is started with, beside its gateways.
 #[derive(Debug, Args)]
 #[allow(missing_docs)] // the types say it
-pub struct Configuration {
+pub struct ServerOptions {
     #[command(flatten)]
     pub server: ServerArgs,
-    #[command(flatten)]
-    pub sms: SmsArgs,
-    #[command(flatten)]
-    pub payments: PaymentArgs,
     #[command(flatten)]
     pub secret: SecretArgs,
     #[command(flatten)]
     pub stores: StoreArgs,
     #[command(flatten)]
     pub home: HomeArgs,
+}
+
+/// What `serve` is configured by.
+#[derive(Debug, Args)]
+#[allow(missing_docs)] // the types say it
+pub struct Configuration {
+    #[command(flatten)]
+    pub sms: SmsArgs,
+    #[command(flatten)]
+    pub payments: PaymentArgs,
+    #[command(flatten)]
+    pub options: ServerOptions,
+}
+
+impl Configuration {
+    /// What sends login codes, and what takes payments.
+    ///
+    /// # Errors
+    /// What `serve` refuses before it starts anything.
+    pub fn checked(&self) -> Result<[GatewaySettings<'_>; 2], ConfigError> {
+        let ServerOptions { secret, stores, .. } = &self.options;
+        let is_private = stores.database_url.is_none();
+        if !is_private && secret.secret.is_none() {
+            return Err(secret_is_required());
+        }
+        stores.named_redis()?;
+        stores.may_be_private()?;
+        Ok([self.sms.settings(is_private)?, self.payments.settings(is_private)?])
+    }
 }
 
 /// Serve the HTTP API
@@ -75,51 +99,31 @@ pub struct ServeArgs {
 /// Runs the command.
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let ServeArgs { configuration: args, until_stdin_closes } = args;
-    if args.stores.database_url.is_some() && args.secret.secret.is_none() {
-        return Err(secret_is_required().into());
-    }
-    args.stores.named_redis()?;
-    args.stores.may_be_private()?;
-    let settings = args.sms.settings(args.stores.database_url.is_none())?;
-    let sms = sms_gateway(&settings)?;
-    let is_private = args.stores.database_url.is_none();
-    let payments = Payments::with(&args.payments.settings(is_private)?, is_private)?;
-    let has_gateway =
-        matches!(settings, SmsSettings::Http { .. }) || matches!(payments, Payments::Http(..));
-    if let (true, Some(name)) = (has_gateway, config::proxy_variable()) {
+    let settings = args.checked()?;
+    let is_private = args.options.stores.database_url.is_none();
+    let [sms, payments] = &settings;
+    let gateways =
+        Gateways { sms: sms_gateway(sms)?, payments: Payments::with(payments, is_private)? };
+    let has_http = settings.iter().any(|one| matches!(one, GatewaySettings::Http { .. }));
+    if let (true, Some(name)) = (has_http, config::proxy_variable()) {
         tracing::warn!(
             "{name} is set and not used: login codes and payments go to their gateways directly"
         );
     }
-    let options = ServerOptions {
-        server: args.server,
-        secret: args.secret,
-        stores: args.stores,
-        home: args.home,
-        until_stdin_closes,
-        sms,
-        payments,
-    };
-    let Some(ready) = ReadyServer::prepare(options).await? else { return Ok(()) };
+    let ready = ReadyServer::prepare(args.options, gateways, until_stdin_closes).await?;
+    let Some(ready) = ready else { return Ok(()) };
     let app = ready.app.clone();
-    let site = Site::default().in_currency(app.currency.clone());
+    let site = Site::default().in_currency(app.settings.currency.clone());
     let routes = http::api(app.clone()).merge(pages::routes(&app, &Arc::new(site)));
     ready.run(http::served(app, routes), || ()).await
 }
 
-/// What a server is made of.
+/// What a server reaches people and their money by.
 #[derive(Debug)]
 #[allow(missing_docs)] // the names and types say it
-pub struct ServerOptions {
-    pub server: ServerArgs,
-    pub secret: SecretArgs,
-    pub stores: StoreArgs,
-    pub home: HomeArgs,
-    /// Whether it stops when standard input ends.
-    pub until_stdin_closes: bool,
+pub struct Gateways {
     /// What sends login codes; without it nobody can log in.
     pub sms: Option<Box<dyn SmsGateway>>,
-    /// What takes payments.
     pub payments: Payments,
 }
 
@@ -135,16 +139,16 @@ pub enum Payments {
 }
 
 impl Payments {
-    fn with(settings: &PaymentSettings<'_>, is_private: bool) -> anyhow::Result<Self> {
+    fn with(settings: &GatewaySettings<'_>, is_private: bool) -> anyhow::Result<Self> {
         match settings {
-            PaymentSettings::Nothing => {
+            GatewaySettings::Nothing => {
                 tracing::warn!(
                     "SECKILL_PAYMENTS is not set: vouchers that cost something can be ordered, and \
                      nobody can pay for them (set it to http, or to sandbox for development)"
                 );
                 Ok(Self::Nothing)
             }
-            PaymentSettings::Sandbox => {
+            GatewaySettings::Development => {
                 if !is_private {
                     tracing::warn!(
                         "SECKILL_PAYMENTS=sandbox: everybody who reaches this server can say that an \
@@ -153,7 +157,7 @@ impl Payments {
                 }
                 Ok(Self::Sandbox)
             }
-            PaymentSettings::Http { url, secret, previous } => {
+            GatewaySettings::Http { url, secret, previous } => {
                 let (url, secret) = ((*url).clone(), secret.as_bytes());
                 let previous = previous.map(str::as_bytes);
                 let webhook = WebhookPayments::new(url, secret, Arc::new(SystemClock));
@@ -174,7 +178,6 @@ pub struct ReadyServer {
     pub address: SocketAddr,
     pub limits: ServerLimits,
     pub stores: Stores,
-    drain_delay: Duration,
     listener: TcpListener,
     http: &'static Runtime,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -184,10 +187,14 @@ pub struct ReadyServer {
 
 impl ReadyServer {
     /// Starts private stores where none are named, listens, and migrates. While the database cannot be reached it
-    /// answers that it is not ready. `None` when it was asked to stop meanwhile.
-    pub async fn prepare(options: ServerOptions) -> anyhow::Result<Option<Self>> {
-        let ServerOptions { server: args, secret, stores, home, until_stdin_closes, sms, payments } =
-            options;
+    /// answers that it is not ready. `None` when it was asked to stop meanwhile, which the end of standard input also
+    /// does `until_stdin_closes`.
+    pub async fn prepare(
+        options: ServerOptions,
+        gateways: Gateways,
+        until_stdin_closes: bool,
+    ) -> anyhow::Result<Option<Self>> {
+        let ServerOptions { server: args, secret, stores, home } = options;
         // First of all, so that an interrupt during the start is not lost.
         let mut stop = Box::pin(program::stop::requested(until_stdin_closes)?);
         telemetry::start_metrics();
@@ -203,8 +210,7 @@ impl ReadyServer {
         if let Some(private) = stores.private() {
             tracing::info!("using {private}");
         }
-        let previous = secret.secret_previous.clone();
-        let secrets = (stores.secret(&secret)?, previous);
+        let secrets = (stores.secret(&secret)?, secret.secret_previous);
         let redis = store::redis(&stores.redis_url)?;
         tokio::spawn(store::say_what_redis_refuses(redis.clone()));
         let host = nix::unistd::gethostname().unwrap_or_default();
@@ -234,21 +240,10 @@ impl ReadyServer {
         database.watch_durability(args.require_durable);
         let limits = limits(&args)?;
         let handles = (database, redis);
-        let mut parts = app_parts(&args, &stores, secrets, handles, (sms, payments)).await?;
+        let mut parts = app_parts(args, &stores, secrets, handles, gateways).await?;
         parts.event_streams.together = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
         let app = App::new(parts);
-        let drain_delay = args.drain_delay;
-        Ok(Some(Self {
-            app,
-            address,
-            limits,
-            drain_delay,
-            listener,
-            stores,
-            http,
-            stop,
-            is_announced,
-        }))
+        Ok(Some(Self { app, address, limits, listener, stores, http, stop, is_announced }))
     }
 
     /// Serves `routes` until the program is asked to stop, and stops in good order. `stopping` is called before the
@@ -258,15 +253,14 @@ impl ReadyServer {
         routes: Router,
         stopping: impl FnOnce() + Send + 'static,
     ) -> anyhow::Result<()> {
-        let Self { app, address, limits, drain_delay, listener, stores, http, stop, is_announced } =
-            self;
+        let Self { app, address, limits, listener, stores, http, stop, is_announced } = self;
         if !is_announced {
             announce(address);
         }
         tracing::info!(
             "open http://{address}/ in a browser; the board is at /board, the API at /docs; Ctrl-C stops"
         );
-        let stop = drained(stop, drain_delay, app.clone(), stopping);
+        let stop = drained(stop, app.clone(), stopping);
         let workers = app.orders.start_workers();
         let serving = server::serve(listener, routes, limits, stop);
         http.spawn(serving).await.context("the server failed on a defect")?;
@@ -301,15 +295,11 @@ fn limits(args: &ServerArgs) -> anyhow::Result<ServerLimits> {
 }
 
 /// Resolves when the server is to accept no more: first it is not ready any more, then it sells for
-/// `drain_delay`, then the streams of events end, which have no end of their own.
-async fn drained(
-    stop: impl Future<Output = ()>,
-    drain_delay: Duration,
-    app: App,
-    stopping: impl FnOnce(),
-) {
+/// its drain delay, then the streams of events end, which have no end of their own.
+async fn drained(stop: impl Future<Output = ()>, app: App, stopping: impl FnOnce()) {
     stop.await;
     app.drain();
+    let drain_delay = app.settings.drain_delay;
     if !drain_delay.is_zero() {
         tracing::info!("stopping: not ready from now on, and selling for another {drain_delay:?}");
         tokio::time::sleep(drain_delay).await;
@@ -319,17 +309,17 @@ async fn drained(
 }
 
 /// What sends login codes; `None`: nothing does.
-fn sms_gateway(settings: &SmsSettings<'_>) -> anyhow::Result<Option<Box<dyn SmsGateway>>> {
+fn sms_gateway(settings: &GatewaySettings<'_>) -> anyhow::Result<Option<Box<dyn SmsGateway>>> {
     match settings {
-        SmsSettings::Nothing => {
+        GatewaySettings::Nothing => {
             tracing::warn!(
                 "SECKILL_SMS is not set: nobody can log in, POST /api/login-codes answers 503 \
                  (set it to http, or to log for development)"
             );
             Ok(None)
         }
-        SmsSettings::Log => Ok(Some(Box::new(LogSms))),
-        SmsSettings::Http { url, secret } => {
+        GatewaySettings::Development => Ok(Some(Box::new(LogSms))),
+        GatewaySettings::Http { url, secret, .. } => {
             let sms = WebhookSms::new((*url).clone(), secret.as_bytes(), Arc::new(SystemClock));
             let sms = sms.context("no certificates of authorities for SECKILL_SMS_URL")?;
             Ok(Some(Box::new(sms)))
@@ -338,21 +328,16 @@ fn sms_gateway(settings: &SmsSettings<'_>) -> anyhow::Result<Option<Box<dyn SmsG
 }
 
 async fn app_parts(
-    args: &ServerArgs,
+    settings: ServerArgs,
     stores: &Stores,
     (secret, previous): (String, Option<String>),
     (database, redis): (Database, Redis),
-    (sms, payments): (Option<Box<dyn SmsGateway>>, Payments),
+    gateways: Gateways,
 ) -> anyhow::Result<AppParts> {
     let previous = previous.as_deref().map(str::as_bytes);
     let clock: SharedClock = Arc::new(SystemClock);
     let keys = Keys::with_prefix(stores.key_prefix.as_str());
-    let options = PurchasesOptions {
-        strategy: args.strategy,
-        burst: args.burst as usize,
-        buyer_rate: args.buyer_rate,
-        ..PurchasesOptions::default()
-    };
+    let options = PurchasesOptions::from(&settings);
     let purchases = Purchases::start(
         database.clone(),
         redis.clone(),
@@ -363,8 +348,8 @@ async fn app_parts(
     .await?;
     let revocations = Revocations::start(database.clone(), purchases.clock().clone()).await?;
     let health = Health::start(database.clone(), redis.clone(), keys.clone()).await;
-    let has_sandbox = matches!(payments, Payments::Sandbox);
-    let (gateway, payment_key): (Option<Arc<dyn PaymentGateway>>, _) = match payments {
+    let has_sandbox = matches!(gateways.payments, Payments::Sandbox);
+    let (gateway, payment_key): (Option<Arc<dyn PaymentGateway>>, _) = match gateways.payments {
         Payments::Nothing => (None, None),
         Payments::Sandbox => {
             (Some(Arc::new(SandboxGateway)), Some(SigningKey::new(secret.as_bytes()).or(previous)))
@@ -383,13 +368,8 @@ async fn app_parts(
         health,
         clock,
         purchases,
-        sms,
-        event_streams: Limit { share: args.streams_per_address as usize, ..Limit::NONE },
-        login_limits: args.login_limits,
-        address_rate: args.address_rate,
-        admin_phones: args.admin_phones.0.clone(),
-        trusted_proxies: args.trusted_proxies.0.clone(),
-        allowed_origins: args.allowed_origins.0.clone(),
-        currency: args.currency.clone(),
+        sms: gateways.sms,
+        event_streams: Limit { share: settings.streams_per_address as usize, ..Limit::NONE },
+        settings,
     })
 }

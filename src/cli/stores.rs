@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout};
 use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use crate::store::postgres::{CONNECTIONS, UrlFile};
 use crate::store::{Database, MigrationError, NodeName, StoreError};
+use crate::telemetry::News;
 use private_stores::{Home, Plan, Servers};
 use redisson_lock::cli::KeyPrefix;
 
@@ -260,7 +261,7 @@ async fn migrated(
     mut waiting: impl FnMut(),
 ) -> anyhow::Result<Database> {
     let deadline = within.map(|limit| Instant::now() + limit);
-    let mut said = String::new();
+    let said = News::default();
     let mut database = open()?;
     loop {
         if database.names_another_address() {
@@ -274,11 +275,8 @@ async fn migrated(
                 if error.retry_may_help()
                     && deadline.is_none_or(|deadline| Instant::now() < deadline) =>
             {
-                // Once for each cause.
-                let words = error.to_string();
-                if said != words {
+                if said.is(error.to_string()) {
                     tracing::info!(%error, "waiting for the database");
-                    said = words;
                 }
                 waiting();
                 tokio::time::sleep(DATABASE_AGAIN).await;

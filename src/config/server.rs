@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Command, FromArgMatches};
 
 use super::{Networks, Origins, Phones};
 use crate::model::{BucketRate, Currency};
-use crate::purchase::{DEFAULT_BURST, DEFAULT_BUYER_RATE, Strategy};
+use crate::purchase::{DEFAULT_BURST, DEFAULT_BUYER_RATE, PurchasesOptions, Strategy};
 use crate::store::LoginLimits;
 
 /// The largest burst: as many connections as one process takes.
@@ -105,6 +105,29 @@ pub struct ServerArgs {
     /// The currency of prices on the pages and in CSV, by its code (ISO 4217): CNY, EUR, JPY
     #[arg(long, env = "SECKILL_CURRENCY", value_name = "CODE", default_value_t)]
     pub currency: Currency,
+}
+
+/// Without flags and variables.
+impl Default for ServerArgs {
+    fn default() -> Self {
+        let command = Self::augment_args(Command::new("serve")).mut_args(|arg| arg.env(None));
+        let parsed = command.try_get_matches_from(["serve"]);
+        match parsed.and_then(|matches| Self::from_arg_matches(&matches)) {
+            Ok(defaults) => defaults,
+            Err(error) => unreachable!("a default is refused: {error}"),
+        }
+    }
+}
+
+impl From<&ServerArgs> for PurchasesOptions {
+    fn from(args: &ServerArgs) -> Self {
+        Self {
+            strategy: args.strategy,
+            burst: args.burst as usize,
+            buyer_rate: args.buyer_rate,
+            ..Self::default()
+        }
+    }
 }
 
 fn drain_delay(text: &str) -> Result<Duration, String> {

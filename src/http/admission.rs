@@ -22,7 +22,7 @@ use crate::purchase::sales::Sale;
 impl App {
     /// The client's address of a request.
     pub(super) fn address_of(&self, headers: &HeaderMap, extensions: &Extensions) -> ClientAddress {
-        ClientAddress::of(headers, extensions, &self.trusted_proxies)
+        ClientAddress::of(headers, extensions, &self.settings.trusted_proxies.0)
     }
 
     /// Lets `user` ask the database once. `None`: an administrator, whom this does not concern.

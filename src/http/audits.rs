@@ -8,11 +8,10 @@ use axum::extract::State;
 use super::auth::AdminSession;
 use super::problem::Code;
 use super::schemas::Id;
-use super::verdicts::AuditBody;
 use super::vouchers::PathId;
 use super::{ApiError, App};
 use crate::model::VoucherId;
-use crate::purchase::audit;
+use crate::purchase::audit::{self, VoucherAudit};
 
 /// How long one audit may take. `seckill audit` has longer.
 pub const AUDITED_WITHIN: Duration = Duration::from_secs(30);
@@ -27,7 +26,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
     security(("token" = [])),
     params(("id" = Id, Path, description = "the voucher")),
     responses(
-        (status = 200, body = AuditBody, description = "the verdict, from one snapshot"),
+        (status = 200, body = VoucherAudit, description = "the verdict, from one snapshot"),
         (status = 403, description = "`forbidden`: not an administrator"),
         (status = 404, description = "`voucher_not_found`"),
         (status = 429, description = "`too_many_requests`, with `Retry-After`: another audit is \
@@ -37,7 +36,7 @@ pub async fn create(
     State(app): State<App>,
     _: AdminSession,
     PathId(id): PathId<VoucherId>,
-) -> Result<Json<AuditBody>, ApiError> {
+) -> Result<Json<VoucherAudit>, ApiError> {
     let Ok(_permit) = app.memory().limits.audits.take(None) else {
         let busy = ApiError::too_many_requests(RETRY_AFTER);
         return Err(busy.detail("another audit is under way in this server"));

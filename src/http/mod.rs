@@ -33,7 +33,6 @@ mod texts;
 mod token_hmac;
 pub mod tokens;
 pub mod unready;
-pub mod verdicts;
 pub mod voucher_orders;
 pub mod voucher_pages;
 pub mod vouchers;

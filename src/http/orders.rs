@@ -21,7 +21,7 @@ use crate::purchase::PurchaseError;
 use crate::store::Stop;
 use crate::store::order_steps::{self, Actor, AdministratorStep, LoggedStep};
 use crate::store::orders::{self, OrderKey};
-use crate::telemetry;
+use crate::telemetry::name;
 
 /// The answer to the buyer of a voucher.
 #[derive(Debug, Serialize, ToSchema)]
@@ -166,10 +166,11 @@ pub async fn buy_counted(
     voucher: VoucherId,
 ) -> Result<Outcome, PurchaseError> {
     let bought = app.purchases.buy(user, voucher).await;
-    telemetry::purchase_ended(match &bought {
+    let outcome = match &bought {
         Ok(outcome) => outcome.code(),
         Err(error) => error.failure().answer().outcome(),
-    });
+    };
+    metrics::counter!(name::PURCHASES, "outcome" => outcome).increment(1);
     bought
 }
 

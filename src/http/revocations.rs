@@ -10,6 +10,7 @@ use tokio::task::AbortHandle;
 use super::tokens::{LONGEST_TOKEN_LIFE, VerifiedToken};
 use crate::model::UserId;
 use crate::store::{Database, DatabaseClock, StartTries, StoreError, revocations, vouchers};
+use crate::telemetry::News;
 
 /// How often the database is asked: how long a token may outlive its session on another server.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -175,22 +176,17 @@ impl Poll {
     }
 
     async fn run(mut self) {
-        let mut away = false;
+        let is_away = News::after(false);
         loop {
             tokio::time::sleep(self.every).await;
-            match self.step().await {
-                Ok(()) if away => {
-                    tracing::info!("ended sessions are read from the database again");
-                    away = false;
-                }
-                Err(error) if !away => {
-                    tracing::warn!(
-                        %error,
-                        "ended sessions cannot be read from the database: those known stay ended"
-                    );
-                    away = true;
-                }
-                _ => {}
+            let step = self.step().await;
+            match step {
+                _ if !is_away.is(step.is_err()) => {}
+                Ok(()) => tracing::info!("ended sessions are read from the database again"),
+                Err(error) => tracing::warn!(
+                    %error,
+                    "ended sessions cannot be read from the database: those known stay ended"
+                ),
             }
         }
     }

@@ -23,7 +23,7 @@ use super::problem::Code;
 use super::request_id::{self, X_REQUEST_ID};
 use super::{ApiError, App, audits, body, docs_page, entries, events, openapi, operations};
 use super::{orders, payments, problem, security_headers, sessions, voucher_orders, vouchers};
-use crate::telemetry;
+use crate::telemetry::{self, name};
 
 /// How long a browser may remember what a page of another origin may do.
 const PREFLIGHT_FOR: Duration = Duration::from_secs(3600);
@@ -96,7 +96,7 @@ pub fn served(app: App, routes: Router) -> Router {
     let routes = routes
         .fallback(|| async { ApiError::new(Code::NotFound) })
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) });
-    let origins = app.allowed_origins.clone();
+    let origins = app.settings.allowed_origins.0.clone();
     let routes = with_common_layers(routes).layer(from_fn_with_state(app, close_while_draining));
     if origins.is_empty() { routes } else { routes.layer(cross_origin(origins)) }
 }
@@ -171,6 +171,7 @@ async fn answer(mut request: Request, next: Next) -> Response {
     response.headers_mut().insert(X_REQUEST_ID, request_id);
     security_headers::add(response.headers_mut());
     let route = matched.as_ref().map_or("none", MatchedPath::as_str);
-    telemetry::request_answered(route, response.status(), begun.elapsed());
+    let labels = [("route", route.to_owned()), ("status", response.status().as_str().to_owned())];
+    metrics::histogram!(name::REQUEST_SECONDS, &labels).record(begun.elapsed().as_secs_f64());
     response
 }

@@ -1,7 +1,8 @@
 //! Values as the API's description shows them: with all that the server checks. Their own types
 //! know nothing of the API.
 
-use serde_json::{Value, json};
+use serde_json::json;
+use strum::VariantNames;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{KnownFormat, RefOr, Schema, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
@@ -44,7 +45,7 @@ fn text(pattern: &str, example: &str, description: &str) -> ObjectBuilder {
     value(Type::String, description).pattern(Some(pattern)).examples([example])
 }
 
-fn word(words: impl IntoIterator<Item = Value>, description: &str) -> ObjectBuilder {
+fn word(words: impl IntoIterator<Item = &'static str>, description: &str) -> ObjectBuilder {
     value(Type::String, description).enum_values(Some(words))
 }
 
@@ -125,27 +126,22 @@ named!(SaleInstant, "SaleInstant", {
 });
 
 described!(SaleStatus, "SaleStatus", {
-    use SaleStatus::{DrawOpen, Ended, LineOpen, OnSale, Paused, SoldOut, Upcoming};
-    let words =
-        [Upcoming, OnSale, Paused, DrawOpen, LineOpen, SoldOut, Ended].map(|status| json!(status));
-    word(words, "Where the sale stands.")
+    word(SaleStatus::VARIANTS.iter().copied(), "Where the sale stands.")
 });
 
 described!(EntryStatus, "EntryStatus", {
-    word(EntryStatus::ALL.map(|status| json!(status)), "Where the entry stands.")
+    word(EntryStatus::VARIANTS.iter().copied(), "Where the entry stands.")
 });
 
 described!(OrderStatus, "OrderStatus", {
-    word(OrderStatus::ALL.map(|status| json!(status)), "Where the order stands.")
+    word(OrderStatus::VARIANTS.iter().copied(), "Where the order stands.")
 });
 
-named!(StoreStatus, "StoreStatus", {
-    word(["ok", "unavailable"].map(|status| json!(status)), "Whether the store answers.")
-});
+named!(StoreStatus, "StoreStatus", { word(["ok", "unavailable"], "Whether the store answers.") });
 
 named!(ProblemCode, "ProblemCode", {
     // No client should ever see `internal_error`: nothing that is sent and no store that is away
     // leads there.
     let codes = Code::ALL.into_iter().filter(|code| *code != Code::Internal);
-    word(codes.map(|code| json!(code.as_str())), "For programs; never changes.")
+    word(codes.map(Code::as_str), "For programs; never changes.")
 });

@@ -20,7 +20,7 @@ use crate::model::{User, UserId, normalized_phone};
 use crate::store::login_codes::{Check, LoginCodes};
 use crate::store::login_limits::{self, Counted, UsedUp};
 use crate::store::{LoginLimits, revocations, users};
-use crate::telemetry;
+use crate::telemetry::name;
 
 /// Asks for a login code.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -69,7 +69,7 @@ pub struct UserBody {
 
 impl UserBody {
     fn of(user: User, app: &App) -> Self {
-        let administrator = app.admin_phones.contains(&user.phone);
+        let administrator = app.settings.admin_phones.0.contains(&user.phone);
         let User { id, phone, nickname, created_at, .. } = user;
         Self { id, phone, nickname, created_at, administrator }
     }
@@ -94,7 +94,7 @@ fn phone_of(text: &str) -> Result<String, ApiError> {
 }
 
 fn refused((rate, wait): UsedUp) -> ApiError {
-    telemetry::login_refused(rate.name);
+    metrics::counter!(name::LOGIN_REFUSED, "limit" => rate.name).increment(1);
     ApiError::too_many_requests(wait)
 }
 
@@ -147,7 +147,7 @@ pub async fn send_code(
             "no SMS gateway is configured: nobody can log in until the operator sets one up";
         return Err(ApiError::unavailable().detail(detail));
     };
-    let counted = limits_of_request(&app.login_limits, address, &phone);
+    let counted = limits_of_request(&app.settings.login_limits, address, &phone);
     if let Some(used_up) = login_limits::admit(&app.redis, &app.keys, &counted).await? {
         return Err(refused(used_up));
     }
@@ -178,7 +178,7 @@ async fn check(
     address: ClientAddress,
     code: &str,
 ) -> Result<(), ApiError> {
-    let limits = &app.login_limits;
+    let limits = &app.settings.login_limits;
     let tries = limits_of_address(limits, ["tries-per-address", "tries-per-network"], address);
     if let Some(used_up) = login_limits::first_used_up(&app.redis, &app.keys, &tries).await? {
         return Err(refused(used_up));

@@ -1,12 +1,9 @@
 //! What every handler can reach, built in one place.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Bytes;
-use axum::http::HeaderValue;
-use ipnet::IpNet;
 
 use super::event_hub::EventHub;
 use super::health::{self, Health};
@@ -16,10 +13,11 @@ use super::sms::SmsGateway;
 use super::tokens::Tokens;
 use super::voucher_pages::{self, VoucherPages};
 use super::webhook::SigningKey;
-use crate::model::{BucketRate, Currency, Limit, SharedClock, VoucherId};
+use crate::config::ServerArgs;
+use crate::model::{Limit, SharedClock, VoucherId};
 use crate::orders::Orders;
 use crate::purchase::Purchases;
-use crate::store::{Database, Keys, LoginLimits, ReadCache};
+use crate::store::{Database, Keys, ReadCache};
 use redis_link::Redis;
 
 /// The state of the API. Its parts are reached as `app.database`, `app.purchases` and so on. Each request
@@ -47,18 +45,9 @@ pub struct AppParts {
     pub health: Health,
     /// Sends login codes; without it nobody can log in.
     pub sms: Option<Box<dyn SmsGateway>>,
-    pub login_limits: LoginLimits,
-    /// The phones whose users may put vouchers on sale.
-    pub admin_phones: HashSet<String>,
-    /// The proxies whose `X-Forwarded-For` is believed.
-    pub trusted_proxies: Vec<IpNet>,
-    /// The origins whose pages may use the API, beside its own.
-    pub allowed_origins: Vec<HeaderValue>,
     /// Streams of events at once, all together and of one address.
     pub event_streams: Limit,
-    /// How often one address may show no good token, log in, or ask for a login code.
-    pub address_rate: BucketRate,
-    pub currency: Currency,
+    pub settings: ServerArgs,
 }
 
 /// Answers that serve many requests, and what is under way.
@@ -89,7 +78,7 @@ impl App {
             voucher_pages,
             metrics: health::metrics_text(&parts.purchases, &parts.database),
             draws: voucher_pages::draws(&parts.database),
-            limits: Limits::new(parts.address_rate, parts.event_streams),
+            limits: Limits::new(parts.settings.address_rate, parts.event_streams),
             draining: AtomicBool::new(false),
         };
         Self(Arc::new((parts, memory)))

@@ -127,7 +127,7 @@ fn csv(app: &App, voucher: VoucherId, status: Option<OrderStatus>) -> Response {
         let app = app.clone();
         async move {
             let (before, wanted) = (next?, (Some(voucher), status));
-            let read = csv_page(&app.database, &app.currency, wanted, before).await;
+            let read = csv_page(&app.database, &app.settings.currency, wanted, before).await;
             Some(match read {
                 Ok((text, last)) => (Ok(text), last.map(Some)),
                 Err(error) => (Err(error), None),

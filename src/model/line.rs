@@ -20,20 +20,8 @@ pub enum HeldFor {
     Line = 2,
 }
 
-/// Nobody has this number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{0} says for nobody whom a voucher is held for")]
-pub struct InvalidHeldFor(i16);
-
-impl TryFrom<i16> for HeldFor {
-    type Error = InvalidHeldFor;
-    fn try_from(number: i16) -> Result<Self, InvalidHeldFor> {
-        Self::from_repr(number).ok_or(InvalidHeldFor(number))
-    }
-}
-
 /// Where an entry stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::EnumString)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::EnumString, strum::VariantNames)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum EntryStatus {
@@ -49,12 +37,6 @@ pub enum EntryStatus {
     Missed,
     /// Its buyer left.
     Left,
-}
-
-impl EntryStatus {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Entered, Self::InLine, Self::Offered, Self::Bought, Self::Missed, Self::Left];
 }
 
 /// A buyer's latest entry for a voucher.

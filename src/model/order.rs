@@ -12,7 +12,17 @@ use super::{OrderId, UserId, VoucherId};
 /// all where its buyer paid too late and one voucher is left (`judge_payment` in
 /// migrations/0002_functions.sql).
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::FromRepr, strum::IntoStaticStr,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::FromRepr,
+    strum::IntoStaticStr,
+    strum::VariantNames,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -32,31 +42,10 @@ pub enum OrderStatus {
     Refunded = 6,
 }
 
-/// No status has this number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no order has the status {0}")]
-pub struct InvalidStatus(i16);
-
-impl TryFrom<i16> for OrderStatus {
-    type Error = InvalidStatus;
-    fn try_from(number: i16) -> Result<Self, InvalidStatus> {
-        Self::from_repr(number).ok_or(InvalidStatus(number))
-    }
-}
-
 impl OrderStatus {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Unpaid, Self::Paid, Self::Used, Self::Cancelled, Self::Refunding, Self::Refunded];
-
     /// As the API writes it.
     pub fn as_str(self) -> &'static str {
         self.into()
-    }
-
-    /// Whether its buyer may have no other order of the voucher.
-    pub const fn is_live(self) -> bool {
-        !matches!(self, Self::Cancelled | Self::Refunded)
     }
 }
 

@@ -6,7 +6,9 @@ use serde::Serialize;
 use super::{HeldFor, VoucherId};
 
 /// Where a sale stands at one instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr, strum::VariantNames,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum SaleStatus {

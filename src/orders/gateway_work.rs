@@ -18,7 +18,7 @@ use crate::purchase::Purchases;
 use crate::store::payments::PaymentId;
 use crate::store::refunds::FinishedRefund;
 use crate::store::{Database, StoreError, order_steps, payment_cancellations, refunds};
-use crate::telemetry;
+use crate::telemetry::name;
 
 /// Rows of a kind that are looked for at once.
 const LOOK_FOR: i64 = 100;
@@ -91,7 +91,7 @@ impl GatewayWork {
         // No refund waits for a metric.
         if let Ok(oldest) = refunds::oldest_waiting(pool).await {
             let age_s = oldest.map_or(0.0, |since| (now.then - since).as_seconds_f64().max(0.0));
-            metrics::gauge!(telemetry::name::REFUND_OLDEST_AGE).set(age_s);
+            metrics::gauge!(name::REFUND_OLDEST_AGE).set(age_s);
         }
         let due = refunds::list_due(pool, now.then, LOOK_FOR).await?;
         let cancelled = payment_cancellations::list_due(pool, now.then, LOOK_FOR).await?;
@@ -133,7 +133,7 @@ impl GatewayWork {
             let _one = self.writing.lock().await;
             let next = now.plus(pause);
             refunds::postpone(pool, payment, refund.attempts, &said(&error), next).await?;
-            telemetry::refund_tried("failed");
+            metrics::counter!(name::REFUNDS, "answer" => "failed").increment(1);
             return Ok(false);
         }
         let finished =
@@ -141,13 +141,13 @@ impl GatewayWork {
         match finished {
             FinishedRefund::Done => {
                 self.purchases.voucher_changed(payment.voucher);
-                telemetry::refund_tried("done");
+                metrics::counter!(name::REFUNDS, "answer" => "done").increment(1);
                 Ok(true)
             }
             FinishedRefund::Repeated => Ok(false),
             FinishedRefund::ReturnedTwice => {
                 tracing::error!(%payment, "the gateway gave money back that had gone back another way meanwhile");
-                telemetry::refund_tried("twice");
+                metrics::counter!(name::REFUNDS, "answer" => "twice").increment(1);
                 Ok(false)
             }
         }

@@ -8,7 +8,7 @@ use crate::model::{Code, Member, OrderStatus, Refusal, UserId};
 use crate::store::orders::OrderKey;
 use crate::store::payments::{self, Notice, NoticeOutcome, OpenPayment, PaymentId, Pending};
 use crate::store::{Stop, StoreError, orders, unmatched_payments};
-use crate::telemetry;
+use crate::telemetry::name;
 
 /// How long a server has to itself what it asks the gateway for: longer than the gateway may take to answer.
 const ASK_WITHIN: Duration = Duration::from_secs(4);
@@ -86,7 +86,7 @@ impl Orders {
         if outcome == NoticeOutcome::ReturnedTwice {
             tracing::error!(payment, ?notice, "money went back a second time: look at the refunds");
         }
-        telemetry::payment_settled(outcome.as_str());
+        metrics::counter!(name::PAYMENTS, "settled" => outcome.as_str()).increment(1);
         Ok(outcome)
     }
 

@@ -1,6 +1,7 @@
 //! The strategies: one flow, [`Purchases::buy`](super::Purchases::buy), with different settings.
 
 use group_commit::Limits;
+use strum::VariantNames;
 
 /// Orders of one voucher that may wait for a transaction. The admission limit is usually lower.
 const MAX_WAITING: usize = 16_384;
@@ -16,6 +17,8 @@ const MAX_WAITING: usize = 16_384;
     strum::Display,
     strum::EnumString,
     strum::IntoStaticStr,
+    strum::VariantArray,
+    strum::VariantNames,
 )]
 #[strum(serialize_all = "kebab-case")]
 #[strum(parse_err_ty = UnknownStrategy, parse_err_fn = UnknownStrategy::new)]
@@ -32,7 +35,7 @@ pub enum Strategy {
 
 /// No strategy has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no strategy {0:?}; there are: {names}", names = Strategy::ALL.map(Strategy::as_str).join(", "))]
+#[error("there is no strategy {0:?}; there are: {names}", names = Strategy::VARIANTS.join(", "))]
 pub struct UnknownStrategy(String);
 
 impl UnknownStrategy {
@@ -43,7 +46,7 @@ impl UnknownStrategy {
 
 impl Strategy {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Locked, Self::GroupCommit, Self::GroupCommitUnlocked];
+    pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// The name.
     pub fn as_str(self) -> &'static str {

@@ -45,4 +45,18 @@ macro_rules! row {
 }
 pub(crate) use row;
 
+/// Enums whose numbers are the database's.
+macro_rules! number {
+    ($($column:ty),*) => {$(
+        impl TryFrom<i16> for $column {
+            type Error = String;
+            fn try_from(number: i16) -> Result<Self, String> {
+                let found = Self::from_repr(number);
+                found.ok_or_else(|| format!("{number} is no {}", stringify!($column)))
+            }
+        }
+    )*};
+}
+
+number!(OrderStatus, HeldFor);
 column!(UserId: i64, VoucherId: i64, OrderId: i64, OrderStatus: i16, HeldFor: i16, EntryStatus: &str, Code: &str);

@@ -64,6 +64,12 @@ impl From<sqlx::Error> for MigrationError {
     }
 }
 
+/// The tables that the migrations make.
+pub fn tables() -> Vec<&'static str> {
+    let lines = MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines());
+    lines.filter_map(|line| line.strip_prefix("create table ")?.split(' ').next()).collect()
+}
+
 impl Database {
     /// Applies the migrations that are missing; where none is, it only reads. Safe from several processes
     /// at once: an advisory lock lets one in.

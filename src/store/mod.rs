@@ -44,7 +44,7 @@ pub use durability::DatabaseDurability;
 pub use error::{Service, Stop, StoreError};
 pub use keys::Keys;
 pub use login_limits::LoginLimits;
-pub use migrations::MigrationError;
+pub use migrations::{MigrationError, tables};
 pub use node_name::{MAX_INSTANCE, NodeName};
 pub use order_ids::{OrderIdError, OrderIds};
 pub use order_writer::{NewOrder, OrderWriter, Placed};

@@ -11,13 +11,13 @@
 //! second, draw a number that another process had drawn before. The database then refuses the second
 //! order of the voucher with that id, and the purchase takes another id.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::{Keys, Service, StoreError};
 use crate::model::{OrderId, SharedClock};
+use crate::telemetry::News;
 use group_commit::{BatchError, Batcher, Limits};
 use redis_link::{LinkError, Redis, ScriptCall};
 
@@ -77,8 +77,8 @@ impl OrderIds {
             second: last.map_or(-1, OrderId::second),
             sequence: last.map_or(0, OrderId::sequence),
         });
-        let is_exhausted = AtomicBool::new(false);
-        let worker = Arc::new(OrderIdWorker { redis, keys, clock, last, is_exhausted });
+        let exhaustion = News::after(false);
+        let worker = Arc::new(OrderIdWorker { redis, keys, clock, last, exhaustion });
         let draws = Batcher::new(Limits::batches_of(MOST_IDS), move |waiting: Vec<()>| {
             let worker = Arc::clone(&worker);
             async move {
@@ -105,7 +105,7 @@ struct OrderIdWorker {
     keys: Keys,
     clock: SharedClock,
     last: Mutex<Last>,
-    is_exhausted: AtomicBool,
+    exhaustion: News<bool>,
 }
 
 /// The last id handed out: the next one is greater.
@@ -165,13 +165,11 @@ impl OrderIdWorker {
     /// Logs that the numbers of the day are used up, once and not for each buyer.
     fn tell_exhaustion<T>(&self, drawn: &Result<T, OrderIdError>) {
         match drawn {
-            Ok(_) => self.is_exhausted.store(false, Ordering::Relaxed),
-            Err(OrderIdError::SequenceExhausted(_)) => {
-                if !self.is_exhausted.swap(true, Ordering::Relaxed) {
-                    tracing::error!(
-                        "the order ids of the day are used up: buyers hear 503 until the next (UTC)"
-                    );
-                }
+            Err(OrderIdError::SequenceExhausted(_)) if self.exhaustion.is(true) => tracing::error!(
+                "the order ids of the day are used up: buyers get 503 until the next (UTC)"
+            ),
+            Ok(_) => {
+                self.exhaustion.is(false);
             }
             Err(_) => {}
         }

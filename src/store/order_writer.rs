@@ -16,7 +16,7 @@ use super::connecting::PURCHASE_CONNECTIONS;
 use super::time_limits::ANSWER_WITHIN;
 use super::{Database, DatabaseClock, DatabaseSession, Service, StoreError};
 use crate::model::{Clock, Due, OrderId, Refusal, UserId, VoucherId};
-use crate::telemetry;
+use crate::telemetry::name;
 use group_commit::{Answer, Batcher, Limits, Slots, Turn};
 use redis_link::timeout::within;
 
@@ -123,7 +123,7 @@ async fn place_batch(
     orders: Vec<Wanted>,
     for_row: Wait,
 ) -> Result<Vec<Answer<NewOrder, Answered>>, StoreError> {
-    telemetry::order_batch(orders.len());
+    metrics::histogram!(name::ORDER_BATCH_SIZE).record(orders.len() as f64);
     let placed = match place_all(writer, &orders, for_row).await {
         Err(error) if !error.retry_may_help() => {
             tracing::warn!(%error, size = orders.len(), "a batch was refused, placing one by one");
@@ -203,7 +203,7 @@ async fn place_all(
             (_, Some(unknown)) | (Err(unknown), None) => unknown,
         };
         tracing::debug!(error = %unknown, "an answer was lost, asking what became of the orders");
-        telemetry::order_batch_resent();
+        metrics::counter!(name::ORDER_BATCH_RESENT).increment(1);
         first_unknown = Some(unknown);
         sleep(RESEND_PAUSE).await;
     }

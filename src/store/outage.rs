@@ -1,12 +1,13 @@
 //! Logs once when a store stops answering, and once when it answers again: not once for each of
 //! thousands of buyers.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use redis_link::{OutageEvent, OutageListener};
 
 use super::StoreError;
+use crate::telemetry::News;
 
 /// Whether PostgreSQL is away, as far as this process knows.
 #[derive(Debug)]
@@ -15,7 +16,7 @@ pub(super) struct DatabaseOutage {
     /// Whether the last ping found that it takes no writes: then no read that succeeds says that it is over.
     is_read_only: AtomicBool,
     /// What the log said of it last.
-    said: Mutex<String>,
+    said: News<String>,
 }
 
 impl DatabaseOutage {
@@ -23,7 +24,7 @@ impl DatabaseOutage {
         Self {
             is_on: AtomicBool::new(false),
             is_read_only: AtomicBool::new(false),
-            said: Mutex::new(String::new()),
+            said: News::after(String::new()),
         }
     }
 
@@ -33,11 +34,8 @@ impl DatabaseOutage {
 
     /// Learns what keeps the server from being reached now, and says it once: a request only knows that it waited.
     pub(super) fn is_now(&self, error: &StoreError) {
-        let words = error.to_string();
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.is_on() && *said != words {
+        if self.is_on() && self.said.is(error.to_string()) {
             tracing::warn!(%error, "PostgreSQL cannot be reached");
-            *said = words;
         }
     }
 
@@ -76,7 +74,7 @@ impl DatabaseOutage {
             && error.retry_may_help()
             && !self.is_on.swap(true, Ordering::Relaxed)
         {
-            tracing::warn!(%error, "PostgreSQL does not answer: buyers hear 503 until it does");
+            tracing::warn!(%error, "PostgreSQL does not answer: buyers get 503 until it does");
         }
     }
 
@@ -86,7 +84,7 @@ impl DatabaseOutage {
             && !self.is_read_only.load(Ordering::Relaxed)
             && self.is_on.swap(false, Ordering::Relaxed)
         {
-            self.said.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            self.said.is(String::new());
             tracing::info!("PostgreSQL answers again");
         }
     }
@@ -96,7 +94,7 @@ impl DatabaseOutage {
 pub(super) fn redis_outage_log() -> OutageListener {
     Arc::new(|event| match event {
         OutageEvent::Began(error) => {
-            tracing::warn!(%error, "Redis does not answer: buyers hear 503 until it does");
+            tracing::warn!(%error, "Redis does not answer: buyers get 503 until it does");
         }
         OutageEvent::Ended => tracing::info!("Redis answers again"),
     })

@@ -156,9 +156,3 @@ pub async fn oldest_waiting(pool: &PgPool) -> Result<Option<DateTime<Utc>>, Stor
     );
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
-
-/// How many refunds wait.
-pub async fn count_waiting(pool: &PgPool) -> Result<i64, StoreError> {
-    let query = sqlx::query_scalar("select count(*) from refunds where status = 1");
-    in_time(pool, async |connection| query.fetch_one(connection).await).await
-}

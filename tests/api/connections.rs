@@ -111,7 +111,7 @@ async fn buyers_who_hang_up_leave_whole_orders_or_none_and_no_lock() {
         let is_locked = lock_exists(&api.world, 1).await;
         // A purchase that is not answered in time releases its lock: on a busy machine this look may come too late.
         if begun.elapsed() < ANSWER_WITHIN {
-            assert_eq!(is_locked, api.world.strategy != Strategy::GroupCommitUnlocked);
+            assert_eq!(is_locked, api.world.settings.strategy != Strategy::GroupCommitUnlocked);
         }
         row.close().await.unwrap();
         // Everybody comes back, so everybody learns what became of them.

@@ -22,7 +22,7 @@ fn rate(text: &str) -> BucketRate {
 
 /// An API in which a buyer has so many requests an hour.
 async fn api_with(buyer_rate: &str) -> Api {
-    let world = World { buyer_rate: rate(buyer_rate), ..World::new().await };
+    let world = World::with(|settings| settings.buyer_rate = rate(buyer_rate)).await;
     world.users(12).await;
     Api::of(world).await
 }
@@ -133,7 +133,7 @@ async fn a_flood_of_one_buyer_leaves_the_others_what_they_need() {
 /// Behind a proxy that says for whom it asks.
 #[tokio::test]
 async fn an_address_shows_so_many_bad_tokens_and_a_good_one_is_served() {
-    let world = World { address_rate: rate("3/1h"), ..World::new().await };
+    let world = World::with(|settings| settings.address_rate = rate("3/1h")).await;
     world.users(2).await;
     let voucher = world.voucher(3).await.id;
     let api = Api::behind_proxy(world).await;

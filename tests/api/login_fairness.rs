@@ -24,7 +24,7 @@ const CODE: &str = "/api/login-codes";
 
 async fn world(address_rate: &str) -> World {
     let address_rate: BucketRate = address_rate.parse().unwrap();
-    World { address_rate, ..World::new().await }
+    World::with(|settings| settings.address_rate = address_rate).await
 }
 
 /// An API in which an address has so many requests, and which believes what this test says of the address.

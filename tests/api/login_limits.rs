@@ -12,7 +12,7 @@ const PHONE: &str = "13800138000";
 /// An API with these limits, which believes what this test says of the address.
 async fn limited(limits: &str) -> Api {
     let login_limits = limits.parse().unwrap();
-    Api::behind_proxy(World { login_limits, ..World::new().await }).await
+    Api::behind_proxy(World::with(|settings| settings.login_limits = login_limits).await).await
 }
 
 pub async fn ask_from(api: &Api, address: &str, phone: &str) -> Answer {
@@ -100,7 +100,7 @@ async fn addresses_networks_and_phones_have_the_limits_of_the_scenarios() {
 #[tokio::test]
 async fn a_proxy_that_nobody_trusts_cannot_lend_a_new_address() {
     let login_limits = "codes-per-address=2/10m".parse().unwrap();
-    let api = Api::of(World { login_limits, ..World::new().await }).await;
+    let api = Api::of(World::with(|settings| settings.login_limits = login_limits).await).await;
     for number in 1..3 {
         ask_from(&api, &format!("192.0.2.{number}"), &phone(number)).await.is(202);
     }

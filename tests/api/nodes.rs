@@ -50,7 +50,7 @@ async fn the_connections_of_a_node_and_its_metrics_say_which_process_it_is() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_load_counts_purchases_orders_that_wait_and_transactions() {
-    let world = World { strategy: Strategy::Locked, ..World::new().await };
+    let world = World::with(|settings| settings.strategy = Strategy::Locked).await;
     world.users(9).await;
     let voucher = world.voucher(20).await;
     let options = PurchasesOptions { burst: 50, ..world.options() };

@@ -14,7 +14,7 @@ use testkit::wait::eventually;
 #[tokio::test(flavor = "multi_thread")]
 async fn one_buyers_flood_does_not_take_the_places_of_others() {
     let strategy = Strategy::GroupCommitUnlocked;
-    let world = World { strategy, ..World::new().await };
+    let world = World::with(|settings| settings.strategy = strategy).await;
     world.users(3).await;
     world.wait_long_for_rows().await;
     let voucher = world.voucher(10).await.id;

@@ -44,7 +44,7 @@ async fn log(connection: &mut PgConnection) -> (i64, i64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_is_on_disk_when_its_buyer_is_told() {
     let (servers, world) = lazy_world().await;
-    for strategy in Strategy::ALL {
+    for &strategy in Strategy::ALL {
         let voucher = world.voucher(10).await.id;
         let options = PurchasesOptions { strategy, ..world.options() };
         let shop = world.purchases(options).await;

@@ -162,7 +162,7 @@ const CASES: &[Case] = &[
 /// All cases at one door, in one world.
 async fn every_case(kind: Kind) {
     println!("{kind:?}");
-    let world = World { strategy: kind.strategy(), ..World::new().await };
+    let world = World::with(|settings| settings.strategy = kind.strategy()).await;
     world.users(101).await;
     world.wait_long_for_rows().await;
     let mut door = Door::new(world, kind).await;

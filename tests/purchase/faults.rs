@@ -62,7 +62,7 @@ async fn buyers_who_leave_at_any_moment_leave_an_order_whole_or_none() {
 async fn a_shutdown_waits_for_what_was_begun_also_where_the_buyer_has_left() {
     each_strategy(async |world| {
         // Where each order is a transaction, an order is refused whose turn does not come within a second.
-        let half = if world.strategy == Strategy::Locked { 3 } else { 50 };
+        let half = if world.settings.strategy == Strategy::Locked { 3 } else { 50 };
         let all = 2 * half;
         world.users(100).await;
         let voucher = world.voucher(100).await.id;

@@ -67,7 +67,7 @@ async fn cut(world: &World, break_it: impl AsyncFnOnce(&Linked)) -> Vec<(i64, An
     // One after the other: when all have their locks, the second waits for the batch, or the third.
     for (first, last) in [(2, 2), (3, 3), (4, 29)] {
         told.push(buyers(&linked.shop, voucher, first, last));
-        if world.strategy == GROUPS[0] {
+        if world.settings.strategy == GROUPS[0] {
             eventually("they have their locks", async || world.locks_held(1..=last).await == last)
                 .await;
         }
@@ -174,7 +174,7 @@ async fn a_redis_that_goes_away_costs_those_a_503_who_need_it_and_nobody_an_orde
         let (ordered, late): (Vec<_>, Vec<_>) = told.into_iter().partition(|(_, it)| it.is_ok());
         // The first was in the database. The last came later.
         assert_eq!((ordered[0].0, late.last().unwrap().0), (1, 31));
-        assert!(ordered.len() > 1 || world.strategy == GROUPS[1], "{ordered:?}");
+        assert!(ordered.len() > 1 || world.settings.strategy == GROUPS[1], "{ordered:?}");
         late.into_iter().for_each(nothing_was_done);
         settled(&world, ordered).await;
         eventually("every lock is free", async || no_lock(&world, 31).await).await;

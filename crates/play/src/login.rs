@@ -97,7 +97,7 @@ impl Demonstration {
     }
 
     fn is_admins(&self, phone: &str) -> bool {
-        self.app.admin_phones.contains(phone)
+        self.app.settings.admin_phones.0.contains(phone)
     }
 }
 

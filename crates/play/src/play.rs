@@ -10,7 +10,7 @@ use clap::Args;
 use program::browser::opens;
 use program::node::NodeOptions;
 use program::sibling::Sibling;
-use seckill::cli::serve::{Payments, ReadyServer, ServerOptions};
+use seckill::cli::serve::{Gateways, Payments, ReadyServer, ServerOptions};
 use seckill::config::{HomeArgs, MAX_BURST, RedisSettings, SecretArgs, ServerArgs, StoreArgs};
 use seckill::http::address::reachable;
 use seckill::http::{App, api, served};
@@ -121,11 +121,10 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
             private_stores: true,
         },
         home,
-        until_stdin_closes: args.until_stdin_closes,
-        sms: Some(Box::new(ShownSms)),
-        payments: Payments::Sandbox,
     };
-    let Some(ready) = ReadyServer::prepare(options).await? else { return Ok(()) };
+    let gateways = Gateways { sms: Some(Box::new(ShownSms)), payments: Payments::Sandbox };
+    let ready = ReadyServer::prepare(options, gateways, args.until_stdin_closes).await?;
+    let Some(ready) = ready else { return Ok(()) };
     if !ready.address.ip().is_loopback() {
         tracing::warn!(
             "this is a demonstration: all who reach {} can log in as any buyer, because the server \

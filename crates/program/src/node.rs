@@ -15,6 +15,15 @@ use crate::sibling::Sibling;
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// A node has finished its open requests within this time, or it is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
+/// Variables of gateways, which `serve` refuses beside the log and the sandbox.
+const OF_GATEWAYS: [&str; 6] = [
+    "SECKILL_SMS_URL",
+    "SECKILL_SMS_SECRET",
+    "SECKILL_PAYMENTS",
+    "SECKILL_PAYMENTS_URL",
+    "SECKILL_PAYMENTS_SECRET",
+    "SECKILL_PAYMENTS_SECRET_PREVIOUS",
+];
 
 /// What a node is started with.
 #[derive(Clone)]
@@ -82,6 +91,9 @@ impl Node {
             .env("SECKILL_SMS", "log")
             .env("SECKILL_ADMIN_PHONES", options.admin_phone.unwrap_or_default())
             .env("RUST_LOG", "warn");
+        for name in OF_GATEWAYS {
+            command.env_remove(name).env_remove(format!("{name}_FILE"));
+        }
         if options.has_sandbox {
             command.env("SECKILL_PAYMENTS", "sandbox");
         }

@@ -1,14 +1,13 @@
 //! What a test of the shop stands on: a database of its own, cloned from a migrated template, and key
 //! names of its own.
 
-use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::HeaderValue;
 use chrono::{DateTime, TimeDelta, Utc};
 use ipnet::IpNet;
+use seckill::config::{Networks, Phones, ServerArgs};
 use seckill::http::health::Health;
 use seckill::http::revocations::Revocations;
 use seckill::http::server::ServerLimits;
@@ -16,8 +15,7 @@ use seckill::http::tokens::Tokens;
 use seckill::http::webhook::SigningKey;
 use seckill::http::{self, App, AppParts};
 use seckill::model::{
-    BucketRate, Clock, Currency, Limit, ManualClock, OrderId, SharedClock, SystemClock, UserId,
-    Voucher,
+    BucketRate, Clock, Limit, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher,
 };
 use seckill::orders::{Orders, PaymentGateway};
 use seckill::pages::sandbox::SandboxGateway;
@@ -25,7 +23,7 @@ use seckill::pages::{self, Site};
 use seckill::purchase::audit::{self, VoucherAudit};
 use seckill::purchase::{Purchases, PurchasesOptions, Strategy};
 use seckill::store::vouchers::{self, NewVoucher};
-use seckill::store::{Database, Keys, LoginLimits, OrderIds, Redis, StoreError, users};
+use seckill::store::{Database, Keys, OrderIds, Redis, StoreError, users};
 
 use super::served::Served;
 pub use super::sms::{Gateway, KeptSms};
@@ -50,28 +48,22 @@ pub struct World {
     /// What takes payments.
     pub payments: Option<Arc<dyn PaymentGateway>>,
     pub secret: String,
-    pub login_limits: LoginLimits,
-    pub buyer_rate: BucketRate,
-    pub address_rate: BucketRate,
-    pub admin_phones: HashSet<String>,
     pub event_streams: Limit,
-    /// Origins whose pages may use the API.
-    pub allowed_origins: Vec<HeaderValue>,
-    /// How this world's shops sell.
-    pub strategy: Strategy,
+    /// How this world's servers sell and answer.
+    pub settings: ServerArgs,
 }
 
 /// The same test in a world of each of `strategies`, one after the other.
-pub async fn each_of<const N: usize>(strategies: [Strategy; N], test: impl AsyncFn(World)) {
+pub async fn each_of(strategies: impl IntoIterator<Item = Strategy>, test: impl AsyncFn(World)) {
     for strategy in strategies {
         println!("strategy {strategy}");
-        test(World { strategy, ..World::new().await }).await;
+        test(World::with(|settings| settings.strategy = strategy).await).await;
     }
 }
 
 /// The same test for each strategy.
 pub async fn each_strategy(test: impl AsyncFn(World)) {
-    each_of(Strategy::ALL, test).await;
+    each_of(Strategy::ALL.iter().copied(), test).await;
 }
 
 /// What `make` makes, sooner or later: a machine that is busy with browsers may have no connection for it at
@@ -104,16 +96,23 @@ impl World {
             gateway: Gateway::Kept,
             payments: Some(Arc::new(SandboxGateway)),
             secret: "a secret of the tests, long enough".to_owned(),
-            login_limits: LoginLimits::default(),
-            buyer_rate: BucketRate::Off,
-            address_rate: BucketRate::Off,
-            admin_phones: [ADMIN_PHONE.to_owned()].into(),
             event_streams: Limit { together: 64, share: 64, ..Limit::NONE },
-            allowed_origins: Vec::new(),
-            strategy: Strategy::default(),
+            settings: ServerArgs {
+                buyer_rate: BucketRate::Off,
+                address_rate: BucketRate::Off,
+                admin_phones: Phones([ADMIN_PHONE.to_owned()].into()),
+                ..ServerArgs::default()
+            },
             database_url,
             redis_url,
         }
+    }
+
+    /// A world whose servers differ in some of their settings.
+    pub async fn with(change: impl FnOnce(&mut ServerArgs)) -> Self {
+        let mut world = Self::new().await;
+        change(&mut world.settings);
+        world
     }
 
     /// Another server process of this world: it has connections of its own.
@@ -228,10 +227,9 @@ impl World {
         purchases.unwrap()
     }
 
-    /// As this world's shops sell, and otherwise by default.
+    /// As this world's shops sell.
     pub fn options(&self) -> PurchasesOptions {
-        let (strategy, buyer_rate) = (self.strategy, self.buyer_rate);
-        PurchasesOptions { strategy, buyer_rate, ..PurchasesOptions::default() }
+        PurchasesOptions::from(&self.settings)
     }
 
     /// The state of an API.
@@ -260,13 +258,11 @@ impl World {
             purchases,
             health,
             sms: self.gateway.opened(&self.sms, self.secret.as_bytes(), &self.clock),
-            login_limits: self.login_limits,
-            address_rate: self.address_rate,
-            admin_phones: self.admin_phones.clone(),
-            trusted_proxies,
             event_streams: self.event_streams,
-            allowed_origins: self.allowed_origins.clone(),
-            currency: Currency::default(),
+            settings: ServerArgs {
+                trusted_proxies: Networks(trusted_proxies),
+                ..self.settings.clone()
+            },
         })
     }
 

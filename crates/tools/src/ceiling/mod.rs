@@ -264,7 +264,7 @@ impl Testbed {
                 let name = &format!("batches, {clients} clients");
                 told.row(name, "pgbench", self.pgbench(postgresql::BATCH, 1, clients)).await?;
             }
-            for strategy in Strategy::ALL.into_iter().filter(|it| !args.quick || *it == main) {
+            for &strategy in Strategy::ALL.iter().filter(|it| !args.quick || **it == main) {
                 let name = strategy.as_str();
                 told.row(name, "wrk", self.orders(name, strategy, 1, connections)).await?;
             }

@@ -1,3 +1,0 @@
-//! The verdict on a sale, as the API says it.
-
-pub use crate::purchase::audit::VoucherAudit as AuditBody;
