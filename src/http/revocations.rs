@@ -5,11 +5,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use tokio::task::AbortHandle;
 
 use super::tokens::{LONGEST_TOKEN_LIFE, VerifiedToken};
 use crate::model::UserId;
-use crate::store::{Database, DatabaseClock, StartTries, StoreError, revocations, vouchers};
+use crate::store::{Database, DatabaseClock, StoreError, read_at_start, revocations, vouchers};
+use crate::worker::{Chore, Worker};
 
 /// How often the database is asked: how long a token may outlive its session on another server.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -70,7 +70,7 @@ impl NotBefore {
 #[derive(Debug)]
 pub struct Revocations {
     not_before: Arc<RwLock<NotBefore>>,
-    task: AbortHandle,
+    worker: Worker,
 }
 
 impl Revocations {
@@ -94,15 +94,10 @@ impl Revocations {
     ) -> Result<Self, StoreError> {
         let not_before = Arc::new(RwLock::new(NotBefore::new(MAX_USERS)));
         let memory = Arc::clone(&not_before);
-        let mut poll = Poll { database, clock, not_before: memory, every, polled: None, polls: 0 };
-        let mut tries = StartTries::default();
-        while let Err(error) = poll.step().await {
-            if !tries.another_may_help(&error) {
-                return Err(error);
-            }
-        }
-        let task = tokio::spawn(poll.run()).abort_handle();
-        Ok(Self { not_before, task })
+        let (polled, polls, is_away) = (None, 0, false);
+        let poll = Poll { database, clock, not_before: memory, every, polled, polls, is_away };
+        let polled = Some(read_at_start(|| poll.read(None)).await?);
+        Ok(Self { not_before, worker: Worker::start(Poll { polled, ..poll }) })
     }
 
     /// `user` has ended all sessions at `not_before`.
@@ -125,13 +120,7 @@ impl Revocations {
 
     /// Asks the database no more.
     pub fn stop(&self) {
-        self.task.abort();
-    }
-}
-
-impl Drop for Revocations {
-    fn drop(&mut self) {
-        self.stop();
+        self.worker.stop();
     }
 }
 
@@ -145,16 +134,47 @@ struct Poll {
     polled: Option<DateTime<Utc>>,
     /// How often it was asked since all was read.
     polls: u32,
+    /// Whether it did not answer the last time.
+    is_away: bool,
+}
+
+impl Chore for Poll {
+    /// Reads what has changed since the last time, and now and then all.
+    async fn step(&mut self) -> Result<bool, StoreError> {
+        let polled = self.polled.filter(|_| self.polls < POLLS_TO_READ_ALL);
+        match self.read(polled).await {
+            Ok(now) => {
+                self.polls = if polled.is_some() { self.polls + 1 } else { 0 };
+                self.polled = Some(now);
+                if std::mem::take(&mut self.is_away) {
+                    tracing::info!("ended sessions are read from the database again");
+                }
+            }
+            Err(error) if !self.is_away => {
+                tracing::warn!(
+                    %error,
+                    "ended sessions cannot be read from the database: those known stay ended"
+                );
+                self.is_away = true;
+            }
+            Err(_) => {}
+        }
+        Ok(false)
+    }
+
+    fn rest(&self) -> Duration {
+        self.every
+    }
 }
 
 impl Poll {
-    /// Reads what has changed since the last time; the first time, and now and then, all that can concern a token.
-    async fn step(&mut self) -> Result<(), StoreError> {
+    /// Reads what has changed since the database was asked at `polled`; without that, all that can concern a token. Returns
+    /// when it was asked now.
+    async fn read(&self, polled: Option<DateTime<Utc>>) -> Result<DateTime<Utc>, StoreError> {
         let pool = self.database.pool();
         vouchers::read_clock(pool, &self.clock).await?;
         let now = self.clock.earliest();
         // The clock of a database that took over may be behind.
-        let polled = self.polled.filter(|_| self.polls < POLLS_TO_READ_ALL);
         let since = polled.map(|polled| polled.min(now) - OVERLAP);
         let mut after = (since.unwrap_or(now - LONGEST_TOKEN_LIFE), 0);
         loop {
@@ -169,30 +189,7 @@ impl Poll {
                 break;
             }
         }
-        self.polls = if since.is_some() { self.polls + 1 } else { 0 };
-        self.polled = Some(now);
-        Ok(())
-    }
-
-    async fn run(mut self) {
-        let mut away = false;
-        loop {
-            tokio::time::sleep(self.every).await;
-            match self.step().await {
-                Ok(()) if away => {
-                    tracing::info!("ended sessions are read from the database again");
-                    away = false;
-                }
-                Err(error) if !away => {
-                    tracing::warn!(
-                        %error,
-                        "ended sessions cannot be read from the database: those known stay ended"
-                    );
-                    away = true;
-                }
-                _ => {}
-            }
-        }
+        Ok(now)
     }
 }
 

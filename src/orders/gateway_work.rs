@@ -12,13 +12,13 @@ use rand::RngExt;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::worker::{Work, Worker};
 use super::{GatewayError, PaymentGateway, RefundRequest};
 use crate::purchase::Purchases;
 use crate::store::payments::PaymentId;
 use crate::store::refunds::FinishedRefund;
 use crate::store::{Database, StoreError, order_steps, payment_cancellations, refunds};
 use crate::telemetry;
+use crate::worker::{Chore, Worker};
 
 /// Rows of a kind that are looked for at once.
 const LOOK_FOR: i64 = 100;
@@ -176,7 +176,7 @@ impl GatewayWork {
     }
 }
 
-impl Work for GatewayWork {
+impl Chore for GatewayWork {
     async fn step(&mut self) -> Result<bool, StoreError> {
         let (found, _) = Self::step(self).await?;
         Ok(found >= LOOK_FOR as usize)

@@ -12,9 +12,7 @@ pub mod line;
 mod pay;
 mod steps;
 pub mod winding_up;
-mod worker;
 
 pub use gateway::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 pub use pay::PayError;
 pub use steps::{Orders, StepAnswer};
-pub use worker::Worker;

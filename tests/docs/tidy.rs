@@ -8,7 +8,8 @@ use super::{files, read, root};
 
 /// The modules of the server in the order of their dependencies: each may use those before it.
 /// `config` and `cli` join everything.
-const ORDER: [&str; 7] = ["telemetry", "model", "store", "purchase", "orders", "http", "pages"];
+const ORDER: [&str; 8] =
+    ["telemetry", "model", "store", "worker", "purchase", "orders", "http", "pages"];
 
 const MAX_LINES: usize = 400;
 
