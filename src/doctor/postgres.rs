@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 use super::finding::{ROUND_TRIPS, SLOW_ROUND_TRIP};
 use super::{Finding, disk};
 use crate::store::postgres::CONNECTIONS;
-use crate::store::statements::snapshot_within;
+use crate::store::statements::Work;
 use crate::store::time_limits::CONNECTED_WITHIN;
 use crate::store::time_limits::CONNECTION_WITHIN;
 use crate::store::{Database, DatabaseClock, MigrationError, Service, StoreError};
@@ -126,9 +126,9 @@ pub async fn look(database: &Database, clock: &DatabaseClock, is_private: bool) 
 
 async fn settings(database: &Database) -> Result<Settings, StoreError> {
     let ask = sqlx::query_scalar(SETTINGS);
-    let row: String =
-        snapshot_within(WITHIN, database.pool(), async |session| ask.fetch_one(session).await)
-            .await?;
+    let row: String = Work::snapshot(WITHIN, database.pool())
+        .run(async |session| ask.fetch_one(session).await)
+        .await?;
     serde_json::from_str(&row)
         .map_err(|error| StoreError::defect(Service::Postgres, error.to_string()))
 }
@@ -309,9 +309,9 @@ fn of_migrations(migrated: &Result<bool, MigrationError>, settings: &Settings) -
 async fn rights(database: &Database) -> Finding {
     let about = "PostgreSQL rights";
     let ask = sqlx::query_scalar(RIGHTS);
-    let missing: Result<Vec<String>, _> =
-        snapshot_within(WITHIN, database.pool(), async |session| ask.fetch_all(session).await)
-            .await;
+    let missing: Result<Vec<String>, _> = Work::snapshot(WITHIN, database.pool())
+        .run(async |session| ask.fetch_all(session).await)
+        .await;
     match missing {
         Ok(missing) if missing.is_empty() => Finding::fine(about, "all that serve needs"),
         Ok(missing) => {
@@ -352,7 +352,7 @@ async fn clock_offset(database: &Database, clock: &DatabaseClock) -> Finding {
     let about = "clock";
     for _ in 0..CLOCK_SAMPLES {
         let ask = sqlx::query_scalar("select clock_timestamp()");
-        let asked = snapshot_within(WITHIN, database.pool(), async |session| {
+        let asked = Work::snapshot(WITHIN, database.pool()).run(async |session| {
             let sent_at = clock.local().now();
             let at: DateTime<Utc> = ask.fetch_one(session).await?;
             clock.learn(sent_at, at);

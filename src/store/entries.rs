@@ -7,7 +7,7 @@ use sqlx::postgres::PgPool;
 use uuid::Uuid;
 
 use super::columns::{column, row};
-use super::statements::{in_time, snapshot_within, step_in_time, step_with, transaction_within};
+use super::statements::{Work, in_time, step_in_time};
 use super::time_limits::GIVES_WAY;
 use super::vouchers::lock_sale;
 use super::{DatabaseSession, Service, StoreError, order_steps};
@@ -145,7 +145,8 @@ pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, Sto
         None => return Ok(None),
         Some(false) => {}
         Some(true) => {
-            step_with(GIVES_WAY, pool, async |session| lock_sale(session, voucher).await).await?
+            let work = Work::step_with(GIVES_WAY, pool);
+            work.run(async |session| lock_sale(session, voucher).await).await?
         }
     }
     let published = sqlx::query_as(
@@ -164,9 +165,8 @@ pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, Sto
     )
     .bind(voucher.get())
     .bind(now);
-    snapshot_within(READ_WITHIN, pool, async |session| published.fetch_one(session).await)
-        .await
-        .map(Some)
+    let work = Work::snapshot(READ_WITHIN, pool);
+    work.run(async |session| published.fetch_one(session).await).await.map(Some)
 }
 
 row! { Line: entered, in_line, offered, closed, number, drawn_at }
@@ -237,7 +237,8 @@ pub async fn tell_number(
     )
     .bind(voucher.get())
     .bind(number);
-    step_with(GIVES_WAY, pool, async |session| {
+    let work = Work::step_with(GIVES_WAY, pool);
+    work.run(async |session| {
         lock_sale(session, voucher).await?;
         query.fetch_optional(session).await
     })
@@ -293,7 +294,7 @@ pub async fn serve(
         .bind(voucher.get())
         .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>());
     let serve = async |session: &mut DatabaseSession| query.fetch_one(session).await;
-    let served: String = transaction_within(SERVED_WITHIN, pool, serve).await?;
+    let served: String = Work::transaction(SERVED_WITHIN, pool).run(serve).await?;
     served
         .parse()
         .map_err(|_| StoreError::defect(Service::Postgres, format!("serve_line says {served}")))

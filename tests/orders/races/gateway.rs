@@ -5,9 +5,10 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use seckill::model::{Clock, OrderStatus};
 use seckill::orders::StepAnswer;
+use seckill::store::gateway_messages::{CANCELLATIONS, PaymentCancellation, REFUNDS};
 use seckill::store::order_steps::AdministratorStep;
 use seckill::store::payments::{self, NoticeOutcome, Opened, PaymentId, keep_pay_url, open};
-use seckill::store::{payment_cancellations, refunds};
+use seckill::store::refunds::Refund;
 
 use testkit::shop::world::{PRICE, user};
 
@@ -29,20 +30,21 @@ impl Stage {
     /// The payments that the gateway is to be told are not wanted.
     async fn due(&self) -> Vec<PaymentId> {
         let (steps, now) = (self.world.database.steps(), self.world.clock.now());
-        payment_cancellations::list_due(steps, now, 9).await.unwrap()
+        CANCELLATIONS.list_due(steps, now, 9).await.unwrap()
     }
 
     /// A server claims to tell the gateway of the cancellation. Returns the attempt.
     async fn claims(&self) -> i32 {
         let (steps, now) = (self.world.database.steps(), self.world.clock.now());
         let until = now + TimeDelta::seconds(30);
-        payment_cancellations::claim(steps, self.payment, now, until).await.unwrap().unwrap()
+        let claimed = CANCELLATIONS.claim(steps, self.payment, now, until).await.unwrap();
+        claimed.map(|it: PaymentCancellation| it.attempts).unwrap()
     }
 
     /// The gateway has taken it.
     async fn records(&self, attempt: i32) {
         let steps = self.world.database.steps();
-        payment_cancellations::record(steps, self.payment, attempt, None, None).await.unwrap();
+        CANCELLATIONS.record(steps, self.payment, attempt, None, None).await.unwrap();
     }
 }
 
@@ -117,11 +119,13 @@ async fn an_attempt_whose_claim_is_over_postpones_nothing() {
     let claimed = async |seconds| {
         let at = now + TimeDelta::seconds(seconds);
         let until = at + TimeDelta::seconds(30);
-        let refund = refunds::claim(steps, stage.payment, at, until).await.unwrap();
-        refund.map(|refund| refund.attempts)
+        let refund = REFUNDS.claim(steps, stage.payment, at, until).await.unwrap();
+        refund.map(|refund: Refund| refund.attempts)
     };
-    let failed =
-        async |attempt| refunds::postpone(steps, stage.payment, attempt, "", now).await.unwrap();
+    let failed = async |attempt| {
+        let recorded = REFUNDS.record(steps, stage.payment, attempt, Some(""), Some(now));
+        recorded.await.unwrap();
+    };
     assert_eq!([claimed(6).await, claimed(37).await], [Some(1), Some(2)]);
     failed(1).await;
     assert_eq!(claimed(38).await, None);
