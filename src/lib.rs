@@ -12,8 +12,8 @@
 //! 6. [`http`]: the JSON API; `http/router.rs` lists every route.
 //! 7. [`pages`]: pages for people; their scripts and styles are in `web/`.
 //!
-//! Beside them: [`telemetry`] (every metric name), [`doctor`] (what is wrong with the surroundings) and
-//! [`cli`] (one file a subcommand).
+//! Beside them: [`telemetry`] (every metric name), [`worker`] (tasks in the background), [`doctor`] (what is wrong
+//! with the surroundings) and [`cli`] (one file a subcommand).
 //!
 //! Three libraries of this workspace do what is not about vouchers, and their READMEs say all that a
 //! reader of this crate needs to know: `group-commit`, the batcher, `redis-link`, the connections to Redis, and
@@ -29,3 +29,4 @@ pub mod pages;
 pub mod purchase;
 pub mod store;
 pub mod telemetry;
+pub mod worker;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use super::{Finding, disk};
 use crate::store::columns::row;
 use crate::store::postgres::CONNECTIONS;
-use crate::store::statements::snapshot_within;
+use crate::store::statements::Work;
 use crate::store::time_limits::{CONNECTED_WITHIN, CONNECTION_WITHIN};
 use crate::store::{self, Database, DatabaseClock};
 
@@ -69,7 +69,7 @@ pub async fn look(database: &Database, clock: &DatabaseClock) -> Vec<Finding> {
     let migrated = database.is_migrated().await;
     let ask = sqlx::query_as(SERVER);
     let asked =
-        snapshot_within(WITHIN, database.pool(), async |session| ask.fetch_one(session).await);
+        Work::snapshot(WITHIN, database.pool()).run(async |session| ask.fetch_one(session).await);
     let server: Server = match asked.await {
         Ok(server) => server,
         Err(error) => {
@@ -139,7 +139,7 @@ const RIGHTS: &str = "PostgreSQL rights";
 async fn rights(database: &Database) -> Finding {
     let ask = sqlx::query_scalar(MISSING_RIGHTS).bind(store::tables());
     let asked =
-        snapshot_within(WITHIN, database.pool(), async |session| ask.fetch_all(session).await);
+        Work::snapshot(WITHIN, database.pool()).run(async |session| ask.fetch_all(session).await);
     let missing: Result<Vec<String>, _> = asked.await;
     match missing {
         Ok(missing) if missing.is_empty() => Finding::fine(RIGHTS, "all that serve needs"),
@@ -185,7 +185,7 @@ async fn clock_offset(database: &Database, clock: &DatabaseClock) -> Finding {
     let about = "clock";
     for _ in 0..CLOCK_SAMPLES {
         let ask = sqlx::query_scalar("select clock_timestamp()");
-        let learnt = snapshot_within(WITHIN, database.pool(), async |session| {
+        let learnt = Work::snapshot(WITHIN, database.pool()).run(async |session| {
             let sent_at = clock.local().now();
             let at: DateTime<Utc> = ask.fetch_one(session).await?;
             clock.learn(sent_at, at);

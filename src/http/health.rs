@@ -1,21 +1,20 @@
 //! Whether the server should get requests, and the text of the metrics.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use futures_util::FutureExt as _;
 use serde::Serialize;
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
 use utoipa::ToSchema;
 
 use super::schemas::StoreStatus;
 use crate::purchase::Purchases;
-use crate::store::{Database, Keys, NodeName, ReadCache, Service};
+use crate::store::{Database, Keys, NodeName, ReadCache, Service, StoreError};
 use crate::telemetry::{self, name};
+use crate::worker::{Chore, Worker, take_step};
 use redis_link::{LinkError, Redis};
 
 /// How often the stores are asked.
@@ -62,7 +61,7 @@ impl Readiness {
 #[derive(Debug)]
 pub struct Health {
     latest: watch::Receiver<Reached>,
-    task: AbortHandle,
+    worker: Worker,
 }
 
 /// What was reached last.
@@ -79,21 +78,17 @@ const UNKNOWN: Reached = Reached { database: false, redis: false, cut_off: true 
 impl Health {
     /// Asks for the first time, then in the background.
     pub async fn start(database: Database, redis: Redis, keys: Keys) -> Self {
+        let (sender, latest) = watch::channel(UNKNOWN);
+        let (away_since, unsold_since, telling) = (None, None, None);
         let mut asking =
-            Asking { database, redis, keys, away_since: None, unsold_since: None, telling: None };
-        let (sender, latest) = watch::channel(known(asking.ask()).await);
-        let task = tokio::spawn(async move {
-            loop {
-                sleep(ASK_EVERY).await;
-                sender.send_replace(known(asking.ask()).await);
-            }
-        });
-        Self { latest, task: task.abort_handle() }
+            Asking { database, redis, keys, away_since, unsold_since, telling, latest: sender };
+        take_step(&mut asking).await;
+        Self { latest, worker: Worker::start(asking) }
     }
 
     /// Asks no more.
     pub fn stop(&self) {
-        self.task.abort();
+        self.worker.stop();
     }
 
     /// What the stores answered last.
@@ -104,12 +99,6 @@ impl Health {
         let Reached { database, redis, cut_off } =
             if is_asked { *self.latest.borrow() } else { UNKNOWN };
         Readiness { database: word(database), redis: word(redis), durability, cut_off, draining }
-    }
-}
-
-impl Drop for Health {
-    fn drop(&mut self) {
-        self.stop();
     }
 }
 
@@ -124,10 +113,27 @@ struct Asking {
     unsold_since: Option<Instant>,
     /// Finds out why the database does not answer.
     telling: Option<JoinHandle<()>>,
+    latest: watch::Sender<Reached>,
+}
+
+impl Chore for Asking {
+    async fn step(&mut self) -> Result<bool, StoreError> {
+        self.ask().await;
+        Ok(false)
+    }
+
+    fn rest(&self) -> Duration {
+        ASK_EVERY
+    }
+
+    /// A defect of ours keeps the process from knowing, until the next time.
+    fn panicked(&mut self) {
+        self.latest.send_replace(UNKNOWN);
+    }
 }
 
 impl Asking {
-    async fn ask(&mut self) -> Reached {
+    async fn ask(&mut self) {
         let database = answers(self.database.ping()).await;
         // A Redis that answers may take no writes: it has no memory left, or became a replica. Of a cluster the write is
         // about one node. A user who may not write this key may well be able to sell.
@@ -151,7 +157,7 @@ impl Asking {
         let is_long_away = has_lasted(self.away_since, ASKS_AFTER);
         let cut_off = has_lasted(self.unsold_since, UNREADY_AFTER)
             || is_long_away && (!redis || self.others_see_it().await);
-        Reached { database, redis, cut_off }
+        self.latest.send_replace(Reached { database, redis, cut_off });
     }
 
     async fn say_that_it_is_seen(&self) -> Result<(), LinkError> {
@@ -169,15 +175,6 @@ impl Asking {
         let seen = timeout(ANSWERS_WITHIN, self.redis.query::<i64>(&exists)).await;
         matches!(seen, Ok(Ok(1)))
     }
-}
-
-/// What `asking` found. Where it panics, a defect of ours keeps the process from knowing, until the next time.
-async fn known(asking: impl Future<Output = Reached>) -> Reached {
-    AssertUnwindSafe(asking).catch_unwind().await.unwrap_or_else(|_| {
-        // The panic's own message is on standard error.
-        tracing::error!("asking the stores panicked: this server is not ready");
-        UNKNOWN
-    })
 }
 
 /// Since when something lasts that lasts now, or does not.
@@ -227,16 +224,32 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_server_that_cannot_know_what_it_reaches_is_not_ready() {
-        assert!(known(async { unreachable!("a defect") }).await.cut_off);
+    async fn a_server_that_cannot_know_what_it_reaches_is_not_ready() -> Result<(), StoreError> {
+        let (sender, latest) = watch::channel(UNKNOWN);
+        let mut asking = Asking {
+            database: Database::new("postgres://nowhere/d")?,
+            redis: crate::store::redis("redis://nowhere")?,
+            keys: Keys::default(),
+            away_since: None,
+            unsold_since: None,
+            telling: None,
+            latest: sender,
+        };
         let reached = Reached { database: true, redis: true, cut_off: false };
-        let (sender, latest) = watch::channel(known(async move { reached }).await);
-        let task = tokio::spawn(async {}).abort_handle();
-        let health = Health { latest, task };
+        asking.latest.send_replace(reached);
+        asking.panicked();
+        assert!(latest.borrow().cut_off);
+        asking.latest.send_replace(reached);
+        // A worker that asks nothing in the time of this test.
+        let health = Health { latest, worker: Worker::start(asking) };
         assert!(health.readiness("durable", false).is_ready());
-        drop(sender);
+        health.stop();
+        while health.latest.has_changed().is_ok() {
+            tokio::task::yield_now().await;
+        }
         let readiness = health.readiness("durable", false);
         assert!(!readiness.is_ready() && readiness.database == "unavailable");
+        Ok(())
     }
 
     #[tokio::test(start_paused = true)]

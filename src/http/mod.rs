@@ -30,7 +30,6 @@ pub mod sms;
 pub mod state;
 pub mod static_file;
 mod texts;
-mod token_hmac;
 pub mod tokens;
 pub mod unready;
 pub mod voucher_orders;

@@ -5,12 +5,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use tokio::task::AbortHandle;
 
 use super::tokens::{LONGEST_TOKEN_LIFE, VerifiedToken};
 use crate::model::UserId;
-use crate::store::{Database, DatabaseClock, StartTries, StoreError, revocations, vouchers};
+use crate::store::{Database, DatabaseClock, StoreError, read_at_start, revocations, vouchers};
 use crate::telemetry::News;
+use crate::worker::{Chore, Worker};
 
 /// How often the database is asked: how long a token may outlive its session on another server.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -71,7 +71,7 @@ impl NotBefore {
 #[derive(Debug)]
 pub struct Revocations {
     not_before: Arc<RwLock<NotBefore>>,
-    task: AbortHandle,
+    worker: Worker,
 }
 
 impl Revocations {
@@ -95,15 +95,10 @@ impl Revocations {
     ) -> Result<Self, StoreError> {
         let not_before = Arc::new(RwLock::new(NotBefore::new(MAX_USERS)));
         let memory = Arc::clone(&not_before);
-        let mut poll = Poll { database, clock, not_before: memory, every, polled: None, polls: 0 };
-        let mut tries = StartTries::default();
-        while let Err(error) = poll.step().await {
-            if !tries.another_may_help(&error) {
-                return Err(error);
-            }
-        }
-        let task = tokio::spawn(poll.run()).abort_handle();
-        Ok(Self { not_before, task })
+        let (polled, polls, is_away) = (None, 0, News::after(false));
+        let poll = Poll { database, clock, not_before: memory, every, polled, polls, is_away };
+        let polled = Some(read_at_start(|| poll.read(None)).await?);
+        Ok(Self { not_before, worker: Worker::start(Poll { polled, ..poll }) })
     }
 
     /// `user` has ended all sessions at `not_before`.
@@ -126,13 +121,7 @@ impl Revocations {
 
     /// Asks the database no more.
     pub fn stop(&self) {
-        self.task.abort();
-    }
-}
-
-impl Drop for Revocations {
-    fn drop(&mut self) {
-        self.stop();
+        self.worker.stop();
     }
 }
 
@@ -146,16 +135,44 @@ struct Poll {
     polled: Option<DateTime<Utc>>,
     /// How often it was asked since all was read.
     polls: u32,
+    /// Whether it did not answer the last time.
+    is_away: News<bool>,
+}
+
+impl Chore for Poll {
+    /// Reads what has changed since the last time, and now and then all.
+    async fn step(&mut self) -> Result<bool, StoreError> {
+        let polled = self.polled.filter(|_| self.polls < POLLS_TO_READ_ALL);
+        match self.read(polled).await {
+            Ok(now) => {
+                self.polls = if polled.is_some() { self.polls + 1 } else { 0 };
+                self.polled = Some(now);
+                if self.is_away.is(false) {
+                    tracing::info!("ended sessions are read from the database again");
+                }
+            }
+            Err(error) if self.is_away.is(true) => tracing::warn!(
+                %error,
+                "ended sessions cannot be read from the database: those known stay ended"
+            ),
+            Err(_) => {}
+        }
+        Ok(false)
+    }
+
+    fn rest(&self) -> Duration {
+        self.every
+    }
 }
 
 impl Poll {
-    /// Reads what has changed since the last time; the first time, and now and then, all that can concern a token.
-    async fn step(&mut self) -> Result<(), StoreError> {
+    /// Reads what has changed since the database was asked at `polled`; without that, all that can concern a token. Returns
+    /// when it was asked now.
+    async fn read(&self, polled: Option<DateTime<Utc>>) -> Result<DateTime<Utc>, StoreError> {
         let pool = self.database.pool();
         vouchers::read_clock(pool, &self.clock).await?;
         let now = self.clock.earliest();
         // The clock of a database that took over may be behind.
-        let polled = self.polled.filter(|_| self.polls < POLLS_TO_READ_ALL);
         let since = polled.map(|polled| polled.min(now) - OVERLAP);
         let mut after = (since.unwrap_or(now - LONGEST_TOKEN_LIFE), 0);
         loop {
@@ -170,25 +187,7 @@ impl Poll {
                 break;
             }
         }
-        self.polls = if since.is_some() { self.polls + 1 } else { 0 };
-        self.polled = Some(now);
-        Ok(())
-    }
-
-    async fn run(mut self) {
-        let is_away = News::after(false);
-        loop {
-            tokio::time::sleep(self.every).await;
-            let step = self.step().await;
-            match step {
-                _ if !is_away.is(step.is_err()) => {}
-                Ok(()) => tracing::info!("ended sessions are read from the database again"),
-                Err(error) => tracing::warn!(
-                    %error,
-                    "ended sessions cannot be read from the database: those known stay ended"
-                ),
-            }
-        }
+        Ok(now)
     }
 }
 

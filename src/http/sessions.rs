@@ -226,10 +226,6 @@ pub async fn create(
     // A token that said less than memory knows would be void from its first request on.
     let end = user.tokens_not_before.max(app.revocations.end_of(user.id));
     let token = app.tokens.mint_after(end, user.id, now, now + SESSION_LASTS);
-    let token = token.map_err(|error| {
-        let error = format!("a token could not be signed: {error}");
-        ApiError::new(Code::Internal).caused_by(Level::ERROR, error)
-    })?;
     let user = UserBody::of(user, &app);
     Ok((StatusCode::CREATED, Json(SessionCreated { token, user })))
 }

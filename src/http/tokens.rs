@@ -1,13 +1,15 @@
-//! Session tokens: JSON Web Tokens (RFC 7519) signed with HMAC-SHA256, verified without a
-//! look-up. The only algorithm that is accepted is the one that signs.
+//! Session tokens: JSON Web Tokens (RFC 7519) signed with HMAC-SHA256, verified without a look-up. A token is
+//! `header.claims.signature`, each part in base64; the signature is of the two before it.
 
 use axum::http::{HeaderMap, header};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::problem::{ApiError, Code};
-use super::token_hmac;
+use super::webhook::SigningKey;
 use crate::model::{SharedClock, UserId};
 
 /// How long a session lasts.
@@ -15,15 +17,25 @@ pub const SESSION_LASTS: TimeDelta = TimeDelta::days(7);
 /// The longest life of a token: load tests mint such ones.
 pub const LONGEST_TOKEN_LIFE: TimeDelta = TimeDelta::days(30);
 
+/// The header of a token. A header that names another algorithm is none of ours: the token would choose how it is verified.
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    alg: Algorithm,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Algorithm {
+    /// HMAC-SHA256.
+    HS256,
+}
+
 /// The contents of a token.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Claims {
     sub: UserId,
     /// Unix time, in seconds, from which the token is void.
     exp: i64,
-    /// Unix time, in seconds and their fractions, at which it was issued; tokens of earlier
-    /// versions do not say.
-    #[serde(default)]
+    /// Unix time, in seconds and their fractions, at which it was issued.
     iat: f64,
     /// When the user had last ended all sessions before it was issued, in microseconds of Unix time. So a token is
     /// known to be older than a later end whatever clock stamped it.
@@ -52,47 +64,26 @@ pub struct VerifiedToken {
 }
 
 /// Signs and checks tokens.
+#[derive(Debug)]
 pub struct Tokens {
     clock: SharedClock,
-    sign: EncodingKey,
-    check: DecodingKey,
-    /// The key of the former secret, while it is being changed.
-    previous: Option<DecodingKey>,
-    validation: Validation,
-}
-
-impl std::fmt::Debug for Tokens {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Tokens").finish_non_exhaustive()
-    }
+    key: SigningKey,
 }
 
 impl Tokens {
     /// Tokens signed with `secret`.
     pub fn new(secret: &[u8], clock: SharedClock) -> Self {
-        token_hmac::install();
-        let mut validation = Validation::new(Algorithm::HS256);
-        // Checked below against our clock, to the second; the library would take its own.
-        validation.validate_exp = false;
-        validation.required_spec_claims.clear();
-        let sign = EncodingKey::from_secret(secret);
-        let check = DecodingKey::from_secret(secret);
-        Self { clock, sign, check, previous: None, validation }
+        Self { clock, key: SigningKey::new(secret) }
     }
 
     /// The same, which also accepts tokens that were signed with `previous`.
     #[must_use]
     pub fn or(self, previous: Option<&[u8]>) -> Self {
-        Self { previous: previous.map(DecodingKey::from_secret), ..self }
+        Self { key: self.key.or(previous), ..self }
     }
 
     /// A token for `user`, who has never ended all sessions, issued at `issued`, good until `expires`.
-    pub fn mint(
-        &self,
-        user: UserId,
-        issued: DateTime<Utc>,
-        expires: DateTime<Utc>,
-    ) -> Result<String, jsonwebtoken::errors::Error> {
+    pub fn mint(&self, user: UserId, issued: DateTime<Utc>, expires: DateTime<Utc>) -> String {
         self.mint_after(None, user, issued, expires)
     }
 
@@ -103,11 +94,13 @@ impl Tokens {
         user: UserId,
         issued: DateTime<Utc>,
         expires: DateTime<Utc>,
-    ) -> Result<String, jsonwebtoken::errors::Error> {
+    ) -> String {
         let iat = issued.timestamp_micros() as f64 / 1e6;
         let after = end.map(|end| end.timestamp_micros());
         let claims = Claims { sub: user, exp: expires.timestamp(), iat, after };
-        jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.sign)
+        let signed = format!("{}.{}", encoded(&Header { alg: Algorithm::HS256 }), encoded(&claims));
+        let signature = BASE64_URL_SAFE_NO_PAD.encode(self.key.tag(signed.as_bytes()));
+        format!("{signed}.{signature}")
     }
 
     /// Checks the token of a request.
@@ -136,11 +129,24 @@ impl Tokens {
 
     /// The contents of a token that was signed with our secret, or with the former one.
     fn claims(&self, token: &str) -> Option<Claims> {
-        let signed_with = |key| jsonwebtoken::decode::<Claims>(token, key, &self.validation).ok();
-        let decoded =
-            signed_with(&self.check).or_else(|| self.previous.as_ref().and_then(signed_with));
-        decoded.map(|token| token.claims)
+        let (signed, signature) = token.rsplit_once('.')?;
+        let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?;
+        if !self.key.is_tag(&signature, signed.as_bytes()) {
+            return None;
+        }
+        let (header, claims) = signed.split_once('.')?;
+        let Header { alg: Algorithm::HS256 } = decoded(header)?;
+        decoded(claims)
     }
+}
+
+fn encoded(part: &impl Serialize) -> String {
+    let Ok(json) = serde_json::to_vec(part) else { unreachable!("words and numbers are JSON") };
+    BASE64_URL_SAFE_NO_PAD.encode(json)
+}
+
+fn decoded<T: DeserializeOwned>(part: &str) -> Option<T> {
+    serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 
 #[cfg(test)]
@@ -154,7 +160,7 @@ mod tests {
     fn a_token_that_was_changed_is_none_of_ours() {
         let tokens = Tokens::new(b"0123456789abcdef", Arc::new(SystemClock));
         let Some(user) = UserId::new(7) else { unreachable!("7 is positive") };
-        let minted = tokens.mint(user, SystemClock.now(), SystemClock.now()).unwrap_or_default();
+        let minted = tokens.mint(user, SystemClock.now(), SystemClock.now());
         assert!(tokens.claims(&minted).is_some());
         // One character, in any part.
         for position in 0..minted.len() {
@@ -172,13 +178,24 @@ mod tests {
         }
     }
 
+    /// Computed by Python, with the header that most programs write.
+    #[test]
+    fn a_token_that_another_program_signed_is_ours() {
+        let tokens = Tokens::new(b"0123456789abcdef", Arc::new(SystemClock));
+        let token = "eyJ0eXAiOiJKV1QiLCJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI3IiwiZXhwIjo0MDAwMDAwMDAwLCJpYXQiOjE3OTUz\
+                     OTIwMDAuNSwiYWZ0ZXIiOjcwfQ.-R-lIvqbC47Q561Pd7fm7tu7Ki_5SKuq6lVQBiL2dlI";
+        let Some(claims) = tokens.claims(token) else { unreachable!("it is ours") };
+        assert_eq!((claims.sub.get(), claims.exp, claims.after), (7, 4_000_000_000, Some(70)));
+        assert_eq!(claims.issued(), DateTime::from_timestamp_micros(1_795_392_000_500_000));
+    }
+
     #[test]
     fn a_token_of_the_former_secret_is_ours_while_that_is_named() {
         let (former, secret) = (b"fedcba9876543210".as_slice(), b"0123456789abcdef");
         let tokens = |secret| Tokens::new(secret, Arc::new(SystemClock));
         let Some(user) = UserId::new(7) else { unreachable!("7 is positive") };
         let now = SystemClock.now();
-        let minted = |by: Tokens| by.mint(user, now, now).unwrap_or_default();
+        let minted = |by: Tokens| by.mint(user, now, now);
         let old = minted(tokens(former));
         assert!(tokens(secret).claims(&old).is_none());
         assert!(tokens(secret).or(None).claims(&old).is_none());
@@ -198,7 +215,7 @@ mod tests {
             for fraction in (0..1_000_000).step_by(7_919).chain([1, 499_999, 500_000, 999_999]) {
                 let micros = second * 1_000_000 + fraction;
                 let issued = DateTime::from_timestamp_micros(micros).unwrap_or_default();
-                let minted = tokens.mint(user, issued, expires).unwrap_or_default();
+                let minted = tokens.mint(user, issued, expires);
                 let read = tokens.claims(&minted).and_then(|claims| claims.issued());
                 assert_eq!(read, Some(issued), "{micros}");
             }

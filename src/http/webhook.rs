@@ -61,11 +61,21 @@ impl SigningKey {
         Self { previous, ..self }
     }
 
+    /// The HMAC-SHA256 of `message`.
+    pub fn tag(&self, message: &[u8]) -> hmac::Tag {
+        hmac::sign(&self.key, message)
+    }
+
+    /// Whether `tag` is that of `message`, by this secret or the former one. It takes as long whichever byte differs.
+    pub fn is_tag(&self, tag: &[u8], message: &[u8]) -> bool {
+        let keys = [Some(&self.key), self.previous.as_deref()];
+        keys.into_iter().flatten().any(|key| hmac::verify(key, message, tag).is_ok())
+    }
+
     /// What stands in [`SIGNATURE`] for `body`, sent at `unix_s`: the HMAC is of `<unix seconds>.<body>`, so
     /// that a receiver can refuse an old message that somebody sends once more.
     pub fn sign(&self, unix_s: i64, body: &[u8]) -> String {
-        let tag = hmac::sign(&self.key, &signed(unix_s, body));
-        format!("t={unix_s},v1={}", hex::encode(tag))
+        format!("t={unix_s},v1={}", hex::encode(self.tag(&signed(unix_s, body))))
     }
 
     /// Whether one signature in `header` is that of `body`, at whatever time. The header is `t=<unix seconds>` and one
@@ -75,13 +85,9 @@ impl SigningKey {
         let mut times = members().filter(|(name, _)| *name == "t").map(|(_, value)| value.parse());
         let (Some(Ok(unix_s)), None) = (times.next(), times.next()) else { return false };
         let signed = signed(unix_s, body);
-        let is_ours = |tag: &[u8]| {
-            let keys = [Some(&self.key), self.previous.as_deref()];
-            keys.into_iter().flatten().any(|key| hmac::verify(key, &signed, tag).is_ok())
-        };
         let tags = members().filter(|(name, _)| *name == "v1");
         let tags = tags.filter_map(|(_, tag)| hex::decode(tag).ok());
-        tags.take(MAX_SIGNATURES).any(|tag| is_ours(&tag))
+        tags.take(MAX_SIGNATURES).any(|tag| self.is_tag(&tag, &signed))
     }
 }
 

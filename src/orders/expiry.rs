@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, sleep};
 
-use super::worker::{Work, Worker};
 use crate::model::{OrderId, VoucherId};
 use crate::purchase::Purchases;
 use crate::store::{Database, StoreError, order_steps};
 use crate::telemetry::name;
+use crate::worker::{Chore, Worker};
 
 /// Orders looked for at once.
 const LOOK_FOR: i64 = 1_000;
@@ -104,7 +104,7 @@ impl Expiry {
     }
 }
 
-impl Work for Expiry {
+impl Chore for Expiry {
     async fn step(&mut self) -> Result<bool, StoreError> {
         let (found, _) = Self::step(self).await?;
         Ok(found == LOOK_FOR as usize)

@@ -7,18 +7,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
 use rand::RngExt;
+use sqlx::FromRow;
+use sqlx::postgres::PgRow;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::worker::{Work, Worker};
 use super::{GatewayError, PaymentGateway, RefundRequest};
 use crate::purchase::Purchases;
+use crate::store::gateway_messages::{CANCELLATIONS, MessageTable, PaymentCancellation, REFUNDS};
 use crate::store::payments::PaymentId;
-use crate::store::refunds::FinishedRefund;
-use crate::store::{Database, StoreError, order_steps, payment_cancellations, refunds};
+use crate::store::refunds::{FinishedRefund, Refund};
+use crate::store::{Database, StoreError, order_steps, refunds};
 use crate::telemetry::name;
+use crate::worker::{Chore, Worker};
 
 /// Rows of a kind that are looked for at once.
 const LOOK_FOR: i64 = 100;
@@ -45,11 +50,23 @@ pub struct GatewayWork {
     writing: Arc<Mutex<()>>,
 }
 
-/// A payment of which the gateway has to be told something.
-#[derive(Debug, Clone, Copy)]
-enum Task {
-    Refund(PaymentId),
-    Cancellation(PaymentId),
+/// A kind of message to the gateway: where its rows wait, how one is sent, and what is written once the gateway took it.
+trait Message: for<'r> FromRow<'r, PgRow> + Send + Sync + Unpin + 'static {
+    const TABLE: MessageTable;
+
+    /// How often it was sent, this time included.
+    fn attempts(&self) -> i32;
+
+    fn send(
+        &self,
+        gateway: &dyn PaymentGateway,
+    ) -> impl Future<Output = Result<(), GatewayError>> + Send;
+
+    /// Writes that the gateway took it. Returns whether this call ended the message.
+    fn finish(&self, work: &GatewayWork) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// Says in the log why the gateway did not take it. Returns whether it is sent again.
+    fn is_sent_again(&self, error: &GatewayError) -> bool;
 }
 
 /// The database's clock, read once, and then carried on by this machine's.
@@ -93,19 +110,10 @@ impl GatewayWork {
             let age_s = oldest.map_or(0.0, |since| (now.then - since).as_seconds_f64().max(0.0));
             metrics::gauge!(name::REFUND_OLDEST_AGE).set(age_s);
         }
-        let due = refunds::list_due(pool, now.then, LOOK_FOR).await?;
-        let cancelled = payment_cancellations::list_due(pool, now.then, LOOK_FOR).await?;
-        let due: Vec<Task> = due
-            .into_iter()
-            .map(Task::Refund)
-            .chain(cancelled.into_iter().map(Task::Cancellation))
-            .collect();
-        let found = due.len();
-        let tries = stream::iter(due).map(async |task| match task {
-            Task::Refund(payment) => self.give_back(payment, now).await,
-            Task::Cancellation(payment) => self.tell_of_cancellation(payment, now).await,
-        });
-        let tried: Vec<_> = tries.buffer_unordered(AT_ONCE).collect().await;
+        let mut tries = self.due::<Refund>(now).await?;
+        tries.extend(self.due::<PaymentCancellation>(now).await?);
+        let found = tries.len();
+        let tried: Vec<_> = stream::iter(tries).buffer_unordered(AT_ONCE).collect().await;
         let mut done = 0;
         for is_done in tried {
             done += usize::from(is_done?);
@@ -113,34 +121,64 @@ impl GatewayWork {
         Ok((found, done))
     }
 
-    /// Whether this call finished the refund.
-    async fn give_back(&self, payment: PaymentId, now: Now) -> Result<bool, StoreError> {
+    /// One try for each message of a kind that is due.
+    async fn due<M: Message>(
+        &self,
+        now: Now,
+    ) -> Result<Vec<BoxFuture<'_, Result<bool, StoreError>>>, StoreError> {
+        let due = M::TABLE.list_due(self.database.pool(), now.then, LOOK_FOR).await?;
+        Ok(due.into_iter().map(|payment| self.try_once::<M>(payment, now).boxed()).collect())
+    }
+
+    /// Whether this call ended the message about `payment`.
+    async fn try_once<M: Message>(&self, payment: PaymentId, now: Now) -> Result<bool, StoreError> {
         let pool = self.database.pool();
         let one = self.writing.lock().await;
-        let until = now.plus(CLAIM);
-        let claimed = refunds::claim(pool, payment, now.plus(Duration::ZERO), until).await?;
+        let (from, until) = (now.plus(Duration::ZERO), now.plus(CLAIM));
+        let claimed = M::TABLE.claim::<M>(pool, payment, from, until).await?;
         drop(one);
-        let Some(refund) = claimed else { return Ok(false) };
-        let request = RefundRequest {
-            refund: payment,
-            payment: PaymentId { number: refund.announced.unwrap_or(payment.number), ..payment },
-            transaction_id: refund.transaction_id,
-            amount: refund.amount,
+        let Some(message) = claimed else { return Ok(false) };
+        let Err(error) = message.send(&*self.gateway).await else {
+            return message.finish(self).await;
         };
-        if let Err(error) = self.gateway.refund(&request).await {
-            let pause = pause_after(refund.attempts);
-            tracing::warn!(%payment, attempts = refund.attempts, %error, ?pause, "a refund waits");
-            let _one = self.writing.lock().await;
-            let next = now.plus(pause);
-            refunds::postpone(pool, payment, refund.attempts, &said(&error), next).await?;
-            metrics::counter!(name::REFUNDS, "answer" => "failed").increment(1);
-            return Ok(false);
-        }
-        let finished =
-            refunds::finish(&*self.database.steps_of(payment.voucher).await?, payment).await?;
-        match finished {
+        let attempt = message.attempts();
+        let next = message.is_sent_again(&error).then(|| now.plus(pause_after(attempt)));
+        self.record::<M>(payment, attempt, Some(&said(&error)), next).await?;
+        Ok(false)
+    }
+
+    async fn record<M: Message>(
+        &self,
+        payment: PaymentId,
+        attempt: i32,
+        error: Option<&str>,
+        next: Option<DateTime<Utc>>,
+    ) -> Result<(), StoreError> {
+        let _one = self.writing.lock().await;
+        M::TABLE.record(self.database.pool(), payment, attempt, error, next).await
+    }
+}
+
+impl Message for Refund {
+    const TABLE: MessageTable = REFUNDS;
+
+    fn attempts(&self) -> i32 {
+        self.attempts
+    }
+
+    async fn send(&self, gateway: &dyn PaymentGateway) -> Result<(), GatewayError> {
+        let refund = self.payment_id;
+        let payment = PaymentId { number: self.announced.unwrap_or(refund.number), ..refund };
+        let (transaction_id, amount) = (self.transaction_id.clone(), self.amount);
+        gateway.refund(&RefundRequest { refund, payment, transaction_id, amount }).await
+    }
+
+    async fn finish(&self, work: &GatewayWork) -> Result<bool, StoreError> {
+        let payment = self.payment_id;
+        let turn = work.database.steps_of(payment.voucher).await?;
+        match refunds::finish(&turn, payment).await? {
             FinishedRefund::Done => {
-                self.purchases.voucher_changed(payment.voucher);
+                work.purchases.voucher_changed(payment.voucher);
                 metrics::counter!(name::REFUNDS, "answer" => "done").increment(1);
                 Ok(true)
             }
@@ -153,30 +191,39 @@ impl GatewayWork {
         }
     }
 
-    /// Whether the gateway knows now that the payment is not wanted any more.
-    async fn tell_of_cancellation(&self, payment: PaymentId, now: Now) -> Result<bool, StoreError> {
-        let pool = self.database.pool();
-        let one = self.writing.lock().await;
-        let until = now.plus(CLAIM);
-        let claimed =
-            payment_cancellations::claim(pool, payment, now.plus(Duration::ZERO), until).await?;
-        drop(one);
-        let Some(attempt) = claimed else { return Ok(false) };
-        let (error, next) = match self.gateway.cancel_payment(payment).await {
-            Ok(()) => (None, None),
-            Err(error) => {
-                let may_try = attempt < MAX_CANCELLATION_ATTEMPTS;
-                tracing::info!(%payment, attempts = attempt, %error, may_try, "the gateway did not take a cancellation");
-                (Some(said(&error)), may_try.then(|| now.plus(pause_after(attempt))))
-            }
-        };
-        let _one = self.writing.lock().await;
-        payment_cancellations::record(pool, payment, attempt, error.as_deref(), next).await?;
-        Ok(error.is_none())
+    fn is_sent_again(&self, error: &GatewayError) -> bool {
+        let (payment, attempts) = (self.payment_id, self.attempts);
+        tracing::warn!(%payment, attempts, %error, "a refund waits");
+        metrics::counter!(name::REFUNDS, "answer" => "failed").increment(1);
+        true
     }
 }
 
-impl Work for GatewayWork {
+impl Message for PaymentCancellation {
+    const TABLE: MessageTable = CANCELLATIONS;
+
+    fn attempts(&self) -> i32 {
+        self.attempts
+    }
+
+    async fn send(&self, gateway: &dyn PaymentGateway) -> Result<(), GatewayError> {
+        gateway.cancel_payment(self.payment_id).await
+    }
+
+    async fn finish(&self, work: &GatewayWork) -> Result<bool, StoreError> {
+        work.record::<Self>(self.payment_id, self.attempts, None, None).await?;
+        Ok(true)
+    }
+
+    fn is_sent_again(&self, error: &GatewayError) -> bool {
+        let may_try = self.attempts < MAX_CANCELLATION_ATTEMPTS;
+        let (payment, attempts) = (self.payment_id, self.attempts);
+        tracing::info!(%payment, attempts, %error, may_try, "the gateway did not take a cancellation");
+        may_try
+    }
+}
+
+impl Chore for GatewayWork {
     async fn step(&mut self) -> Result<bool, StoreError> {
         let (found, _) = Self::step(self).await?;
         Ok(found >= LOOK_FOR as usize)

@@ -10,11 +10,11 @@ use futures_util::future::try_join_all;
 use uuid::Uuid;
 
 use super::Orders;
-use super::worker::{Work, Worker};
 use crate::model::{HeldFor, UserId, VoucherId};
 use crate::purchase::Purchases;
 use crate::store::entries::{self, Granted, Served, Wish};
 use crate::store::{Database, DatabaseClock, Service, StoreError, order_steps};
+use crate::worker::{Chore, Worker};
 use group_commit::{Answer, Batcher, Limits, Slots};
 
 /// Buyers who enter in one transaction.
@@ -130,7 +130,7 @@ impl LineWork {
     }
 }
 
-impl Work for LineWork {
+impl Chore for LineWork {
     async fn step(&mut self) -> Result<bool, StoreError> {
         Self::step(self).await
     }

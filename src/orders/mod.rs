@@ -12,8 +12,6 @@ pub mod line;
 mod pay;
 mod steps;
 pub mod winding_up;
-mod worker;
 
 pub use gateway::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 pub use steps::Orders;
-pub use worker::Worker;

@@ -7,13 +7,13 @@ use crate::purchase::Purchases;
 use crate::store::order_steps::{self, Actor, AdministratorStep};
 use crate::store::orders::OrderKey;
 use crate::store::{Database, Service, Stop, StoreError, orders};
+use crate::worker::Worker;
 
 use super::PaymentGateway;
 use super::expiry::Expiry;
 use super::gateway_work::GatewayWork;
 use super::line::{EntryBatcher, LineWork, entry_batcher};
 use super::winding_up::WindingUp;
-use super::worker::Worker;
 
 /// Takes the steps of orders after their purchase. Cheap to clone.
 #[derive(Debug, Clone)]

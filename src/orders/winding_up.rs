@@ -1,10 +1,10 @@
 //! A sale that was cancelled as a whole: its unpaid orders are cancelled, and its paid ones are refunded. Which
 //! orders are left is rows of the database, so that any server goes on where another one, or the shell, stopped.
 
-use super::worker::{Work, Worker};
 use crate::model::{Order, OrderStatus, VoucherId};
 use crate::store::order_steps::{self, Actor, AdministratorStep};
 use crate::store::{Database, Stop, StoreError, cancelled_sales};
+use crate::worker::{Chore, Worker};
 
 /// Orders of one sale that are looked for at once.
 const LOOK_FOR: i64 = 100;
@@ -79,7 +79,7 @@ impl WindingUp {
     }
 }
 
-impl Work for WindingUp {
+impl Chore for WindingUp {
     async fn step(&mut self) -> Result<bool, StoreError> {
         let found = cancelled_sales::find(self.database.pool(), &self.failed).await?;
         let Some(voucher) = found else {

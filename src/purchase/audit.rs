@@ -12,7 +12,7 @@ use super::broken_promises::{self, Broken};
 pub use super::broken_promises::{Promise, Violation};
 use crate::model::{UserId, VoucherId};
 use crate::store::columns::row;
-use crate::store::statements::snapshot_within;
+use crate::store::statements::Work;
 use crate::store::{Database, DatabaseSession, StoreError};
 
 /// The books of a voucher, as `seckill audit --json` writes them.
@@ -140,7 +140,7 @@ async fn count(
         let broken = broken_promises::find(session, only, now, has_duplicates).await?;
         Ok((audits, broken))
     };
-    let (mut audits, broken) = snapshot_within(limit, pool, read).await?;
+    let (mut audits, broken) = Work::snapshot(limit, pool).run(read).await?;
     for audit in &mut audits {
         audit.judge(&broken);
     }
@@ -229,7 +229,7 @@ pub async fn count_orders_of(
     .bind(voucher.get())
     .bind(first.get())
     .bind(last.get());
-    snapshot_within(OFFLINE_WITHIN, pool, async |session| count.fetch_one(session).await).await
+    Work::snapshot(OFFLINE_WITHIN, pool).run(async |session| count.fetch_one(session).await).await
 }
 
 /// How many of the orders that buyers were `told` of, as (user, order), are not in the database for that
@@ -249,5 +249,5 @@ pub async fn count_lost(
     .bind(users)
     .bind(orders)
     .bind(voucher.get());
-    snapshot_within(OFFLINE_WITHIN, pool, async |session| lost.fetch_one(session).await).await
+    Work::snapshot(OFFLINE_WITHIN, pool).run(async |session| lost.fetch_one(session).await).await
 }

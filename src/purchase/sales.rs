@@ -1,19 +1,18 @@
 //! The vouchers as this process knows them, so that most requests of a rush need no store.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use quick_cache::sync::Cache;
 use tokio::time::{Instant, sleep};
 
 use super::breaker::Breaker;
 use crate::model::{Code, Member, Refusal, SaleStatus, Voucher, VoucherId};
-use crate::store::{Database, DatabaseClock, FRESH_FOR, Service, StoreError, vouchers};
-use group_commit::{Batcher, Limits};
+use crate::store::read_cache::{Found, Memory};
+use crate::store::{Database, DatabaseClock, ReadCache, Service, StoreError, vouchers};
+use group_commit::Limits;
 
 /// Vouchers remembered at once. Ids without a voucher are not remembered: a flood of them evicts no
 /// voucher, and a voucher is on sale everywhere as soon as it is there.
@@ -87,119 +86,55 @@ impl Sale {
     }
 }
 
-/// A sale and when it was read: just before, so that its age is never underestimated.
-#[derive(Debug, Clone)]
-struct RecentSale {
-    sale: Arc<Sale>,
-    /// `None`: it has changed since.
-    read_at: Option<Instant>,
-    /// When it was known to have changed.
-    changed_at: Option<Instant>,
-}
-
-impl RecentSale {
-    fn is_fresh(&self) -> bool {
-        self.read_at.is_some_and(|read_at| read_at.elapsed() <= FRESH_FOR)
-    }
-}
-
-type Memory = Arc<Cache<VoucherId, RecentSale>>;
-type SaleRead = Result<Option<Arc<Sale>>, StoreError>;
-type Reads = Batcher<VoucherId, SaleRead, StoreError>;
-
-/// Remembers sales for [`FRESH_FOR`].
+/// Remembers sales for [`FRESH_FOR`](crate::store::FRESH_FOR).
 #[derive(Debug)]
-pub struct Sales {
-    memory: Memory,
-    refreshes: Reads,
-    lookups: Reads,
-}
+pub struct Sales(ReadCache<VoucherId, Arc<Sale>>);
 
 impl Sales {
     /// The sales that `database` holds. Each read tells `clock` the database's time.
     pub fn new(database: &Database, clock: &Arc<DatabaseClock>) -> Self {
-        let memory: Memory = Arc::new(Cache::new(MAX_REMEMBERED));
-        let reads = |limits: Limits| -> Reads {
-            let (database, clock) = (database.clone(), Arc::clone(clock));
-            let memory = Arc::clone(&memory);
-            Batcher::new(limits, move |ids: Vec<VoucherId>| {
-                let (database, clock) = (database.clone(), Arc::clone(&clock));
-                let memory = Arc::clone(&memory);
-                async move { read(&database, &clock, &memory, &ids).await }
-            })
+        let (database, clock) = (database.clone(), Arc::clone(clock));
+        let limits = [REFRESHES, LOOKUPS];
+        let read = move |memory: Arc<Memory<VoucherId, Arc<Sale>>>, ids: Vec<VoucherId>| {
+            let (database, clock) = (database.clone(), Arc::clone(&clock));
+            async move {
+                let read_at = Instant::now();
+                let found = find_each(&database, &clock, &ids).await?;
+                if found.is_empty() {
+                    sleep(PAUSE_AFTER_NOTHING).await;
+                }
+                let keep = |(id, voucher): (VoucherId, Result<Voucher, StoreError>)| {
+                    let sale = voucher.map(|voucher| {
+                        let sale = Arc::new(Sale::new(voucher, memory.get(&id).as_deref()));
+                        memory.keep(id, Arc::clone(&sale), read_at);
+                        sale
+                    });
+                    (id, sale)
+                };
+                Ok(found.into_iter().map(keep).collect())
+            }
         };
-        let refreshes = reads(REFRESHES);
-        let lookups = reads(LOOKUPS);
-        Self { memory, refreshes, lookups }
+        Self(ReadCache::of_many(Service::Postgres, MAX_REMEMBERED, limits, read))
     }
 
-    /// The voucher was changed: what memory knows of it is read anew.
+    /// The voucher was changed: what memory knows of it is read anew. Its circuit breaker stays, and those who wait for it
+    /// are no look-ups of an unknown id.
     pub fn forget(&self, id: VoucherId) {
-        // Not removed: its circuit breaker stays, and those who wait for it are no look-ups of an unknown id.
-        if let Some(RecentSale { sale, .. }) = self.memory.get(&id) {
-            let changed_at = Some(Instant::now());
-            self.memory.insert(id, RecentSale { sale, read_at: None, changed_at });
-        }
+        self.0.forget(id);
     }
 
     /// Whether memory has the voucher, old or new. What it does not have may be made up.
     pub fn remembers(&self, id: VoucherId) -> bool {
-        self.memory.get(&id).is_some()
+        self.0.remembers(&id)
     }
 
-    /// The voucher's sale; `None`: there is no such voucher. Requests that miss together read
-    /// together.
+    /// The voucher's sale; `None`: there is no such voucher.
     ///
     /// # Errors
     /// When the database does not answer, or too many ask for ids that memory does not have.
     pub async fn find(&self, id: VoucherId) -> Result<Option<Arc<Sale>>, StoreError> {
-        let reads = match self.memory.get(&id) {
-            Some(remembered) if remembered.is_fresh() => return Ok(Some(remembered.sale)),
-            Some(_) => &self.refreshes,
-            None => &self.lookups,
-        };
-        StoreError::of_read(Service::Postgres, reads.submit(id).await)
+        self.0.find(id).await
     }
-}
-
-/// The sales of `ids`, in their order: from memory where another batch has just read them, else from the
-/// database.
-async fn read(
-    database: &Database,
-    clock: &DatabaseClock,
-    memory: &Cache<VoucherId, RecentSale>,
-    ids: &[VoucherId],
-) -> Result<Vec<SaleRead>, StoreError> {
-    let mut sales: HashMap<VoucherId, SaleRead> = HashMap::new();
-    let mut missing = HashSet::new();
-    for id in ids {
-        match memory.get(id).filter(RecentSale::is_fresh) {
-            Some(remembered) => _ = sales.insert(*id, Ok(Some(remembered.sale))),
-            None => _ = missing.insert(*id),
-        }
-    }
-    if !missing.is_empty() {
-        let read_at = Some(Instant::now());
-        let missing: Vec<VoucherId> = missing.into_iter().collect();
-        let found = find_each(database, clock, &missing).await?;
-        if found.is_empty() {
-            sleep(PAUSE_AFTER_NOTHING).await;
-        }
-        for (id, voucher) in found {
-            let sale = voucher.map(|voucher| {
-                let earlier = memory.get(&id);
-                let changed_at = earlier.as_ref().and_then(|earlier| earlier.changed_at);
-                // What was read before a change is of no use after it.
-                let read_at = read_at.filter(|_| changed_at <= read_at);
-                let earlier = earlier.map(|earlier| earlier.sale);
-                let sale = Arc::new(Sale::new(voucher, earlier.as_deref()));
-                memory.insert(id, RecentSale { sale: Arc::clone(&sale), read_at, changed_at });
-                Some(sale)
-            });
-            sales.insert(id, sale);
-        }
-    }
-    Ok(ids.iter().map(|id| sales.get(id).cloned().unwrap_or(Ok(None))).collect())
 }
 
 /// The vouchers with these `ids`, read together. Where a worker of Citus is away, each is read by itself,
@@ -211,7 +146,7 @@ async fn find_each(
     database: &Database,
     clock: &DatabaseClock,
     ids: &[VoucherId],
-) -> Result<Vec<(VoucherId, Result<Voucher, StoreError>)>, StoreError> {
+) -> Result<Found<VoucherId, Voucher>, StoreError> {
     let find = async |ids: &[VoucherId]| {
         let found = vouchers::find_all(database.purchases(), ids, clock).await?;
         Ok(found.into_iter().map(|voucher| (voucher.id, Ok(voucher))).collect::<Vec<_>>())

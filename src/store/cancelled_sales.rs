@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::postgres::PgPool;
 
 use super::columns::row;
-use super::statements::{in_time, snapshot_within, step_in_time, step_with};
+use super::statements::{Work, in_time, step_in_time};
 use super::time_limits::GIVES_WAY;
 use super::vouchers::lock_sale;
 use super::{DatabaseSession, StoreError};
@@ -39,11 +39,11 @@ pub async fn cancel(pool: &PgPool, voucher: VoucherId) -> Result<bool, StoreErro
     )
     .bind(voucher.get())
     .bind(now);
-    step_with(GIVES_WAY, pool, async |session| {
+    let cancel = async |session: &mut DatabaseSession| {
         lock_sale(session, voucher).await?;
         query.fetch_one(session).await
-    })
-    .await
+    };
+    Work::step_with(GIVES_WAY, pool).run(cancel).await
 }
 
 /// A cancelled sale that may have orders left to be ended; none of `except`.
@@ -85,8 +85,8 @@ pub async fn count_orders(
          where s.voucher_id = $1 group by s.voucher_id",
     )
     .bind(voucher.get());
-    let read = async |session: &mut DatabaseSession| query.fetch_optional(session).await;
-    snapshot_within(COUNTED_WITHIN, pool, read).await
+    let counts = Work::snapshot(COUNTED_WITHIN, pool);
+    counts.run(async |session| query.fetch_optional(session).await).await
 }
 
 /// Up to `limit` unpaid and paid orders of `voucher`, the unpaid ones first.

@@ -16,31 +16,52 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::durability::DurabilityCheck;
-use super::stale_sessions;
+use super::session::{database_of, may_be_in_session_of};
 use super::time_limits::CONNECTED_WITHIN;
 use redis_link::timeout::within;
 
-/// Connections of one process for purchases: four batches in flight, and the reads of vouchers and
-/// owners. Few on purpose: more transactions in flight than cores make a hot row slower, not faster.
-pub(super) const PURCHASE_CONNECTIONS: u32 = 8;
+/// What a pool is for, and how many connections it has. A pool is known again by its size: so no two kinds have the same,
+/// which the compiler refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::FromRepr)]
+#[repr(u32)]
+pub(super) enum PoolKind {
+    /// Purchases: four batches in flight, and the reads of vouchers and owners. Few on purpose: more transactions in
+    /// flight than cores make a hot row slower, not faster.
+    Purchases = 8,
+    /// Everything else.
+    Others = 4,
+    /// Steps that may wait for the row of a voucher: one pool for those that buyers take, and one for all others. No reader
+    /// waits behind them, and neither an administrator nor the payment gateway behind buyers.
+    Steps = 2,
+}
 
-/// Connections of one process for everything else.
-pub(super) const OTHER_CONNECTIONS: u32 = 4;
+/// How many connections a process has: of steps there are two pools.
+pub const CONNECTIONS: u32 = PoolKind::Purchases.connections()
+    + PoolKind::Others.connections()
+    + 2 * PoolKind::Steps.connections();
 
-/// Connections of one process for steps that may wait for the row of a voucher: so many for those that buyers take, and as
-/// many for all others. No reader waits behind them, and neither an administrator nor the payment gateway behind buyers.
-pub(super) const STEP_CONNECTIONS: u32 = 2;
+impl PoolKind {
+    pub(super) const fn connections(self) -> u32 {
+        self as u32
+    }
 
-/// How many these are.
-pub const CONNECTIONS: u32 = PURCHASE_CONNECTIONS + OTHER_CONNECTIONS + 2 * STEP_CONNECTIONS;
+    /// Half of the connections: so many are made for nobody at most. The others are left to those who wait. For the pool
+    /// pauses, up to two seconds, after a server has refused several times.
+    pub(super) const fn half(self) -> usize {
+        self as usize / 2
+    }
 
-/// Connections that are made for nobody, at most, in the pools of a process: half of each. The others are left to those
-/// who wait. For the pool pauses, up to two seconds, after a server has refused several times.
-static FOR_NOBODY: [Semaphore; 3] = [
-    Semaphore::const_new(PURCHASE_CONNECTIONS as usize / 2),
-    Semaphore::const_new(OTHER_CONNECTIONS as usize / 2),
-    Semaphore::const_new(STEP_CONNECTIONS as usize / 2),
-];
+    fn for_nobody(self) -> &'static Semaphore {
+        static PURCHASES: Semaphore = Semaphore::const_new(PoolKind::Purchases.half());
+        static OTHERS: Semaphore = Semaphore::const_new(PoolKind::Others.half());
+        static STEPS: Semaphore = Semaphore::const_new(PoolKind::Steps.half());
+        match self {
+            Self::Purchases => &PURCHASES,
+            Self::Others => &OTHERS,
+            Self::Steps => &STEPS,
+        }
+    }
+}
 
 /// A connection that lay idle for longer is asked whether it lives before it is used.
 const TRUSTED_FOR: Duration = Duration::from_secs(2);
@@ -57,12 +78,10 @@ pub(super) struct Connecting {
 
 impl Connecting {
     pub(super) fn in_pool(pool: &PgPool) -> Self {
-        let which = match pool.options().get_max_connections() {
-            PURCHASE_CONNECTIONS => 0,
-            OTHER_CONNECTIONS => 1,
-            _ => 2,
-        };
-        Self { rest: Some(Box::pin(pool.acquire())), for_nobody: &FOR_NOBODY[which] }
+        // Only a test has a pool of another size.
+        let kind = PoolKind::from_repr(pool.options().get_max_connections());
+        let for_nobody = kind.unwrap_or(PoolKind::Steps).for_nobody();
+        Self { rest: Some(Box::pin(pool.acquire())), for_nobody }
     }
 }
 
@@ -95,14 +114,14 @@ impl Drop for Connecting {
 
 /// A pool that connects when it is first used.
 pub(super) fn pool(
-    connections: u32,
+    kind: PoolKind,
     options: PgConnectOptions,
     durability: &DurabilityCheck,
 ) -> PgPool {
     let durability = durability.clone();
-    let database: Arc<str> = stale_sessions::database_of(&options).into();
+    let database: Arc<str> = database_of(&options).into();
     PgPoolOptions::new()
-        .max_connections(connections)
+        .max_connections(kind.connections())
         .acquire_timeout(CONNECTED_WITHIN)
         // The statement that waited for it has told so.
         .acquire_slow_level(tracing::log::LevelFilter::Off)
@@ -116,7 +135,7 @@ pub(super) fn pool(
         .before_acquire(move |connection, state| {
             let database = Arc::clone(&database);
             Box::pin(async move {
-                if stale_sessions::may_be_in_session_of(state.age, &database) {
+                if may_be_in_session_of(state.age, &database) {
                     return Ok(false);
                 }
                 if state.idle_for < TRUSTED_FOR {

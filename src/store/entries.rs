@@ -7,7 +7,7 @@ use sqlx::postgres::PgPool;
 use uuid::Uuid;
 
 use super::columns::{column, row};
-use super::statements::{in_time, snapshot_within, step_in_time, step_with, transaction_within};
+use super::statements::{Work, in_time, step_in_time};
 use super::time_limits::GIVES_WAY;
 use super::vouchers::lock_sale;
 use super::{DatabaseClock, DatabaseSession, Service, Stop, StoreError, order_steps};
@@ -140,7 +140,8 @@ pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, Sto
         None => return Ok(None),
         Some(false) => {}
         Some(true) => {
-            step_with(GIVES_WAY, pool, async |session| lock_sale(session, voucher).await).await?
+            let work = Work::step_with(GIVES_WAY, pool);
+            work.run(async |session| lock_sale(session, voucher).await).await?
         }
     }
     let published = sqlx::query_as(
@@ -159,9 +160,8 @@ pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, Sto
     )
     .bind(voucher.get())
     .bind(now);
-    snapshot_within(READ_WITHIN, pool, async |session| published.fetch_one(session).await)
-        .await
-        .map(Some)
+    let work = Work::snapshot(READ_WITHIN, pool);
+    work.run(async |session| published.fetch_one(session).await).await.map(Some)
 }
 
 row! { Line: entered, in_line, offered, closed, number, drawn_at }
@@ -212,11 +212,12 @@ pub async fn tell_number(pool: &PgPool, voucher: VoucherId, number: &str) -> Res
     )
     .bind(voucher.get())
     .bind(number);
-    let told: Option<Option<Code>> = step_with(GIVES_WAY, pool, async |session| {
-        lock_sale(session, voucher).await?;
-        query.fetch_optional(session).await
-    })
-    .await?;
+    let told: Option<Option<Code>> = Work::step_with(GIVES_WAY, pool)
+        .run(async |session| {
+            lock_sale(session, voucher).await?;
+            query.fetch_optional(session).await
+        })
+        .await?;
     match told {
         Some(None) => Ok(()),
         Some(Some(Code::DrawOpen)) => {
@@ -277,7 +278,7 @@ column!(Served: &str);
 pub async fn draw_entries(pool: &PgPool, voucher: VoucherId) -> Result<Served, StoreError> {
     let query = sqlx::query_scalar("select draw_entries($1)").bind(voucher.get());
     let draw = async |session: &mut DatabaseSession| query.fetch_one(session).await;
-    transaction_within(SERVED_WITHIN, pool, draw).await
+    Work::transaction(SERVED_WITHIN, pool).run(draw).await
 }
 
 /// Offers up to so many orders of `voucher` as there are `ids` to those who are first in line.
@@ -290,5 +291,5 @@ pub async fn offer(
         .bind(voucher.get())
         .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>());
     let offer = async |session: &mut DatabaseSession| query.fetch_one(session).await;
-    transaction_within(SERVED_WITHIN, pool, offer).await
+    Work::transaction(SERVED_WITHIN, pool).run(offer).await
 }

@@ -13,7 +13,7 @@ use sqlx::migrate::{Migration, MigrationType};
 use sqlx::postgres::PgPool;
 use tokio::time::Instant;
 
-use super::statements::{snapshot_within, transaction_with};
+use super::statements::Work;
 use super::{Database, DatabaseSession, StoreError};
 
 const MIGRATIONS: [(i64, &str, &str); 2] = [
@@ -95,8 +95,8 @@ impl Database {
 }
 
 async fn are_applied(pool: &PgPool) -> Result<bool, MigrationError> {
-    let missing = async |session: &mut DatabaseSession| first_missing(session).await;
-    Ok(snapshot_within(READ_WITHIN, pool, missing).await??.is_none())
+    let missing = Work::snapshot(READ_WITHIN, pool).run(first_missing).await??;
+    Ok(missing.is_none())
 }
 
 /// The oldest migration that was not applied.
@@ -173,5 +173,5 @@ async fn apply_one(pool: &PgPool) -> Result<bool, MigrationError> {
         .await?;
         Ok(Ok(true))
     };
-    transaction_with(SETTINGS, pool, apply).await?
+    Work::long_transaction(SETTINGS, pool).run(apply).await?
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::time::{Instant, sleep};
 
-use super::connecting::PURCHASE_CONNECTIONS;
+use super::connecting::PoolKind;
 use super::time_limits::ANSWER_WITHIN;
 use super::{Database, DatabaseClock, DatabaseSession, Service, StoreError};
 use crate::model::{Clock, Due, OrderId, Refusal, UserId, VoucherId};
@@ -192,7 +192,7 @@ async fn place_all(
             }
             // Each session of the pool meets it once, and is closed.
             (Err(error), first)
-                if error.is_stale_plan() && stale_sessions < PURCHASE_CONNECTIONS =>
+                if error.is_stale_plan() && stale_sessions < PoolKind::Purchases.connections() =>
             {
                 (stale_sessions, first_unknown) = (stale_sessions + 1, first);
                 continue;

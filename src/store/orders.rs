@@ -7,7 +7,7 @@ use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 
 use super::columns::row;
-use super::statements::{in_time, snapshot_within, transaction_within};
+use super::statements::{Work, in_time};
 use super::{Database, DatabaseSession, Stop, StoreError};
 use crate::model::{Code, Member, Order, OrderId, OrderStatus, Refusal, UserId, VoucherId};
 
@@ -199,7 +199,7 @@ const LAST_ID_WITHIN: Duration = Duration::from_secs(5);
 /// The greatest order id there is: where the order-id worker continues.
 pub async fn last_id(pool: &PgPool) -> Result<Option<OrderId>, StoreError> {
     let last = sqlx::query_scalar("select max(id) from orders");
-    snapshot_within(LAST_ID_WITHIN, pool, async |session| last.fetch_one(session).await).await
+    Work::snapshot(LAST_ID_WITHIN, pool).run(async |session| last.fetch_one(session).await).await
 }
 
 /// The live orders that `buyers` have of `voucher`, by buyer. One call, so that one server of a distributed
@@ -245,7 +245,7 @@ pub async fn owners_of_finished(
     let pool = database.pool();
     let lock = async |session: &mut DatabaseSession| revision.fetch_optional(session).await;
     let revision: Option<i64> =
-        transaction_within(limit, pool, lock).await.map_err(StoreError::into_read_error)?;
+        Work::transaction(limit, pool).run(lock).await.map_err(StoreError::into_read_error)?;
     let Some(revision) = revision else { return Ok(None) };
     // One row of two arrays: a quarter of a million rows cost the driver many times the processor's time.
     let owners = sqlx::query_as(
@@ -254,6 +254,6 @@ pub async fn owners_of_finished(
     )
     .bind(voucher.get());
     let read = async |session: &mut DatabaseSession| owners.fetch_one(session).await;
-    let (users, orders): (Vec<UserId>, Vec<OrderId>) = snapshot_within(limit, pool, read).await?;
-    Ok(Some(FinishedSale { revision, owners: users.into_iter().zip(orders).collect() }))
+    let owners: (Vec<UserId>, Vec<OrderId>) = Work::snapshot(limit, pool).run(read).await?;
+    Ok(Some(FinishedSale { revision, owners: owners.0.into_iter().zip(owners.1).collect() }))
 }

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redis_link::{OutageEvent, OutageListener};
+use redis_link::OutageEvent;
+pub use redis_link::Redis;
 
 use super::StoreError;
 use crate::telemetry::News;
@@ -39,19 +40,16 @@ impl DatabaseOutage {
         }
     }
 
-    /// Learns from an answer of the server, or from a request without one. It leaves a worker of several
-    /// that is away to the circuit breakers of its vouchers.
+    /// Learns from a request that had a connection. A refusal of the server says nothing: it is there, and may refuse
+    /// some requests and not others (a disk that is full). A worker of several that is away is left to the circuit
+    /// breakers of its vouchers.
     pub(super) fn observe<T>(&self, answer: &Result<T, StoreError>) {
-        if answer.as_ref().is_err_and(StoreError::is_about_one_worker) {
-            return;
-        }
-        // It waited for a row, or for a lock: the server is there.
-        if answer.as_ref().is_err_and(StoreError::is_turned_away) {
-            return self.is_over();
-        }
-        self.observe_failure(answer);
-        if answer.as_ref().err().is_none_or(|error| !error.retry_may_help()) {
-            self.is_over();
+        match answer {
+            Ok(_) => self.is_over(),
+            Err(error) if error.outcome_unknown() && !error.is_about_one_worker() => {
+                self.begins(error);
+            }
+            Err(_) => {}
         }
     }
 
@@ -64,16 +62,16 @@ impl DatabaseOutage {
         } else {
             false
         };
-        self.observe(answer);
+        match answer {
+            Err(error) if is_read_only => self.begins(error),
+            answer => self.observe(answer),
+        }
         was_read_only && answer.is_ok()
     }
 
-    /// Learns from a request whose success tells nothing: a connection may come from the pool.
-    pub(super) fn observe_failure<T>(&self, answer: &Result<T, StoreError>) {
-        if let Err(error) = answer
-            && error.retry_may_help()
-            && !self.is_on.swap(true, Ordering::Relaxed)
-        {
+    /// Learns that the server cannot be reached, or takes no writes.
+    pub(super) fn begins(&self, error: &StoreError) {
+        if !self.is_on.swap(true, Ordering::Relaxed) {
             tracing::warn!(%error, "PostgreSQL does not answer: buyers get 503 until it does");
         }
     }
@@ -90,12 +88,48 @@ impl DatabaseOutage {
     }
 }
 
-/// Logs the outages of Redis. Its handle tells when one begins and ends.
-pub(super) fn redis_outage_log() -> OutageListener {
-    Arc::new(|event| match event {
+/// The server's handle on Redis, which the locks share: what was sent is never sent again. It connects when it is first
+/// used, and tells when an outage begins and ends.
+pub fn redis(url: &str) -> Result<Redis, StoreError> {
+    Ok(Redis::new(url)?.on_outage(Arc::new(|event| match event {
         OutageEvent::Began(error) => {
             tracing::warn!(%error, "Redis does not answer: buyers get 503 until it does");
         }
         OutageEvent::Ended => tracing::info!("Redis answers again"),
-    })
+    })))
+}
+
+/// Says in the log what no waiting mends: a user who may not send scripts, a wrong password.
+pub async fn say_what_redis_refuses(redis: Redis) {
+    if let Err(error) = redis.may_run_scripts().await
+        && !error.retry_may_help()
+    {
+        tracing::error!(%error, "Redis refuses this server: no purchase and no login will succeed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Service;
+
+    #[test]
+    fn a_server_that_refuses_one_request_is_neither_away_nor_back() {
+        let outage = DatabaseOutage::new();
+        let refused =
+            || Err::<(), _>(StoreError::unavailable(Service::Postgres, "the disk is full"));
+        let silent = Err::<(), _>(StoreError::unknown(Service::Postgres, "no answer"));
+        for (answer, is_on) in
+            [(refused(), false), (silent, true), (refused(), true), (Ok(()), false)]
+        {
+            outage.observe(&answer);
+            assert_eq!(outage.is_on(), is_on, "{answer:?}");
+        }
+        // While it takes no writes, no read that succeeds ends the outage.
+        let read_only = Err(StoreError::read_only());
+        assert!(!outage.observe_ping(&read_only));
+        outage.observe(&Ok(()));
+        assert!(outage.is_on());
+        assert!(outage.observe_ping(&Ok(())) && !outage.is_on());
+    }
 }

@@ -188,17 +188,6 @@ pub async fn ask_later(
     Ok(())
 }
 
-/// Up to `limit` payments of which there is something to be done at `now`, as `statement` finds them.
-pub(super) async fn list_due(
-    pool: &PgPool,
-    statement: &'static str,
-    now: DateTime<Utc>,
-    limit: i64,
-) -> Result<Vec<PaymentId>, StoreError> {
-    let query = sqlx::query_as(statement).bind(now).bind(limit);
-    in_time(pool, async |connection| query.fetch_all(connection).await).await
-}
-
 /// Keeps where the buyer pays, and returns in which state the order is. If the order is not unpaid any more, the gateway may
 /// have got the message that the payment is not wanted before it knew the payment: it gets the message again. This counts as an
 /// attempt, so that a server that is telling the gateway now does not end the new message.

@@ -8,18 +8,17 @@ use futures_util::future::join_all;
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use tokio::time::timeout;
 
-use super::connecting::{OTHER_CONNECTIONS, PURCHASE_CONNECTIONS, STEP_CONNECTIONS, pool};
+use super::connecting::{PoolKind, pool};
 use super::distribution::{self, Distribution, DistributionError};
 use super::durability::{DatabaseDurability, DurabilityCheck};
 use super::node_name::{NodeName, PROGRAM};
-use super::session::DatabaseSession;
+use super::session::{self, DatabaseSession};
 use super::source::{AddressSource, differ};
-use super::statements::{OUTAGE, acquire, bounded};
+use super::statements::{OUTAGE, Work};
 use super::step_turns::{
     BUYERS_STEPS_OF_A_VOUCHER, NOTICES_OF_A_VOUCHER, STEPS_OF_A_VOUCHER, StepPool, StepTurn,
 };
-use super::time_limits::ANSWER_WITHIN;
-use super::{StoreError, pooler, stale_sessions};
+use super::{StoreError, pooler};
 use crate::model::VoucherId;
 
 pub use super::connecting::CONNECTIONS;
@@ -62,9 +61,9 @@ impl Database {
         let first_address = Arc::new(source.address()?);
         // Until `find_pooler` knows better.
         let options = pooler::with_settings((*first_address).clone());
-        let purchases = pool(PURCHASE_CONNECTIONS, options.clone(), &durability);
-        let others = pool(OTHER_CONNECTIONS, options.clone(), &durability);
-        let step_pool = |options| StepPool::new(pool(STEP_CONNECTIONS, options, &durability));
+        let purchases = pool(PoolKind::Purchases, options.clone(), &durability);
+        let others = pool(PoolKind::Others, options.clone(), &durability);
+        let step_pool = |options| StepPool::new(pool(PoolKind::Steps, options, &durability));
         let steps = step_pool(options.clone());
         let buyers_steps = step_pool(options);
         Ok(Self {
@@ -220,14 +219,7 @@ impl Database {
         &self,
         work: impl AsyncFnOnce(&mut DatabaseSession) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let acquired = acquire(&self.purchases).await;
-        OUTAGE.observe_failure(&acquired);
-        let done = acquired?.run(None, work).await;
-        match &done {
-            Err(error) if !error.outcome_unknown() => {}
-            answer => OUTAGE.observe(answer),
-        }
-        done
+        Work::of_purchase(&self.purchases).run_or_refuse(work).await
     }
 
     /// Distributes the data over the workers of Citus. Safe from several processes at once.
@@ -254,9 +246,9 @@ impl Database {
             Ok(true) => Err(StoreError::read_only()),
             answer => Ok(answer.map(|_| ())?),
         };
-        let answer = bounded(ANSWER_WITHIN, &self.purchases, None, ask).await;
+        let answer = Work::statement(&self.purchases).run_or_refuse(ask).await;
         if OUTAGE.observe_ping(&answer) {
-            stale_sessions::end_those_before_now(&self.purchases.connect_options());
+            session::end_those_before_now(&self.purchases.connect_options());
         }
         answer
     }

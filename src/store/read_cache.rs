@@ -1,6 +1,6 @@
 //! Answers of a store, kept for less than a second: one read serves all requests of that time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -11,15 +11,54 @@ use super::time_limits::FRESH_FOR;
 use super::{Service, StoreError};
 use group_commit::{Batcher, Limits};
 
-/// An answer, and when it was asked for.
-type Kept<V> = (V, Instant);
+/// What a read found: of each key that there is, its value or why it could not be read.
+pub type Found<K, V> = Vec<(K, Result<V, StoreError>)>;
+
+/// An answer, and when it was asked for: just before, so that its age is never underestimated.
+#[derive(Debug, Clone)]
+struct Kept<V> {
+    value: V,
+    /// `None`: it has changed since.
+    read_at: Option<Instant>,
+    /// When it was known to have changed.
+    changed_at: Option<Instant>,
+}
+
+impl<V> Kept<V> {
+    fn is_fresh(&self) -> bool {
+        self.read_at.is_some_and(|read_at| read_at.elapsed() <= FRESH_FOR)
+    }
+}
+
+/// The answers that are kept, fresh ones and old ones.
+#[derive(Debug)]
+pub struct Memory<K, V>(Cache<K, Kept<V>>);
+
+impl<K: Hash + Eq, V: Clone> Memory<K, V> {
+    /// The answer for `key`, however old.
+    pub fn get(&self, key: &K) -> Option<V> {
+        self.0.get(key).map(|kept| kept.value)
+    }
+
+    /// Keeps an answer that was asked for at `read_at`. What was read before a change is of no use after it.
+    pub fn keep(&self, key: K, value: V, read_at: Instant) {
+        let changed_at = self.0.get(&key).and_then(|earlier| earlier.changed_at);
+        let read_at = Some(read_at).filter(|_| changed_at <= Some(read_at));
+        self.0.insert(key, Kept { value, read_at, changed_at });
+    }
+}
+
+type Reads<K, V> = Batcher<K, Result<Option<V>, StoreError>, StoreError>;
 
 /// Remembers answers by their keys.
 #[derive(Debug)]
 pub struct ReadCache<K, V> {
     service: Service,
-    kept: Arc<Cache<K, Kept<V>>>,
-    reads: Batcher<K, Result<V, StoreError>, StoreError>,
+    memory: Arc<Memory<K, V>>,
+    /// The reads of keys that memory has.
+    refreshes: Reads<K, V>,
+    /// The reads of keys that it does not have.
+    lookups: Reads<K, V>,
 }
 
 impl<K, V> ReadCache<K, V>
@@ -37,69 +76,129 @@ where
         R: Fn(K) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<V, StoreError>> + Send + 'static,
     {
-        let kept: Arc<Cache<K, Kept<V>>> = Arc::new(Cache::new(entries));
-        let cache = Arc::clone(&kept);
+        let memory = Arc::new(Memory(Cache::new(entries)));
         let limits = Limits::batches_of(64).waiting(waiting);
-        let reads = Batcher::new(limits, move |keys: Vec<K>| {
-            let (cache, read) = (Arc::clone(&cache), read.clone());
-            async move { Ok(read_each(&cache, &read, keys).await) }
+        let reads = reads(limits, &memory, move |memory, keys| {
+            let read = read.clone();
+            async move { Ok(read_one_by_one(&memory, &read, keys).await) }
         });
-        Self { service, kept, reads }
+        Self { service, memory, refreshes: reads.clone(), lookups: reads }
     }
 
-    /// The answer for `key`, less than a second old.
+    /// Keeps up to `entries` answers of `read`, which reads many keys at once and keeps what it finds. Keys that memory does
+    /// not have may be made up: their look-ups wait for one another alone. What there is not is not kept.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn of_many<R, F>(
+        service: Service,
+        entries: usize,
+        [refreshes, lookups]: [Limits; 2],
+        read: R,
+    ) -> Self
+    where
+        R: Fn(Arc<Memory<K, V>>, Vec<K>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Result<Found<K, V>, StoreError>> + Send + 'static,
+    {
+        let memory = Arc::new(Memory(Cache::new(entries)));
+        let refreshes = reads(refreshes, &memory, read.clone());
+        let lookups = reads(lookups, &memory, read);
+        Self { service, memory, refreshes, lookups }
+    }
+
+    /// The answer for `key`, less than a second old; `None`: there is none. Requests that miss together read together.
+    ///
+    /// # Errors
+    /// When the store does not answer, or too many wait for it.
+    pub async fn find(&self, key: K) -> Result<Option<V>, StoreError> {
+        let reads = match self.memory.0.get(&key) {
+            Some(kept) if kept.is_fresh() => return Ok(Some(kept.value)),
+            Some(_) => &self.refreshes,
+            None => &self.lookups,
+        };
+        StoreError::of_read(self.service, reads.submit(key).await)
+    }
+
+    /// The same where each key has an answer.
+    ///
+    /// # Errors
+    /// As those of [`ReadCache::find`].
     pub async fn get(&self, key: K) -> Result<V, StoreError> {
-        if let Some(value) = fresh(&self.kept, &key) {
-            return Ok(value);
+        let found = self.find(key).await?;
+        Ok(found.unwrap_or_else(|| unreachable!("a read of one key returns its value")))
+    }
+
+    /// Whether there is an answer for `key`, old or new.
+    pub fn remembers(&self, key: &K) -> bool {
+        self.memory.0.get(key).is_some()
+    }
+
+    /// What `key` stands for was changed: it is read anew. The old answer stays until then.
+    pub fn forget(&self, key: K) {
+        if let Some(Kept { value, .. }) = self.memory.0.get(&key) {
+            let changed_at = Some(Instant::now());
+            self.memory.0.insert(key, Kept { value, read_at: None, changed_at });
         }
-        StoreError::of_read(self.service, self.reads.submit(key).await)
     }
 }
 
-/// The answers for `keys`, in their order, each read once, however long it takes.
-async fn read_each<K, V, R, F>(
-    cache: &Cache<K, Kept<V>>,
-    read: &R,
-    keys: Vec<K>,
-) -> Vec<Result<V, StoreError>>
+/// Batches of keys. The answers come from memory if another batch has just read them, else from `read`.
+fn reads<K, V, R, F>(limits: Limits, memory: &Arc<Memory<K, V>>, read: R) -> Reads<K, V>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+    R: Fn(Arc<Memory<K, V>>, Vec<K>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Result<Found<K, V>, StoreError>> + Send + 'static,
+{
+    let memory = Arc::clone(memory);
+    Batcher::new(limits, move |keys: Vec<K>| {
+        let (memory, read) = (Arc::clone(&memory), read.clone());
+        async move {
+            let (mut answers, mut missing) = (HashMap::new(), Vec::new());
+            let mut seen = HashSet::new();
+            for key in keys.iter().filter(|key| seen.insert(*key)) {
+                match memory.0.get(key).filter(Kept::is_fresh) {
+                    Some(kept) => _ = answers.insert(key.clone(), Ok(Some(kept.value))),
+                    None => missing.push(key.clone()),
+                }
+            }
+            if !missing.is_empty() {
+                let found = read(memory, missing).await?;
+                answers.extend(found.into_iter().map(|(key, value)| (key, value.map(Some))));
+            }
+            Ok(keys.iter().map(|key| answers.get(key).cloned().unwrap_or(Ok(None))).collect())
+        }
+    })
+}
+
+/// The answers for `keys`, each read by itself, however long it takes.
+async fn read_one_by_one<K, V, R, F>(memory: &Memory<K, V>, read: &R, keys: Vec<K>) -> Found<K, V>
 where
     K: Hash + Eq + Clone,
     V: Clone,
     R: Fn(K) -> F,
     F: Future<Output = Result<V, StoreError>>,
 {
-    let mut values: HashMap<K, Result<V, StoreError>> = HashMap::new();
+    let mut found = Vec::with_capacity(keys.len());
     let begun = Instant::now();
     let mut broken_off = None;
-    for key in &keys {
-        if values.contains_key(key) {
+    for key in keys {
+        if let Some(error) = &broken_off {
+            found.push((key, Err(StoreError::skipped_after(error))));
             continue;
         }
-        let value = match (fresh(cache, key), &broken_off) {
-            (Some(value), _) => Ok(value),
-            (None, Some(error)) => Err(StoreError::skipped_after(error)),
-            (None, None) => {
-                let asked_at = Instant::now();
-                let value = read(key.clone()).await;
-                match &value {
-                    Ok(value) => cache.insert(key.clone(), (value.clone(), asked_at)),
-                    // What is held, or on a worker that is away, is missing to those who asked for it. But each takes its
-                    // time, in which the others wait.
-                    Err(error) if error.is_about_this_request() && begun.elapsed() <= FRESH_FOR => {
-                    }
-                    Err(error) => broken_off = Some(error.clone()),
-                }
-                value
-            }
-        };
-        values.insert(key.clone(), value);
+        let read_at = Instant::now();
+        let value = read(key.clone()).await;
+        match &value {
+            Ok(value) => memory.keep(key.clone(), value.clone(), read_at),
+            // What is held, or on a worker that is away, is missing to those who asked for it. But each takes its
+            // time, in which the others wait.
+            Err(error) if error.is_about_this_request() && begun.elapsed() <= FRESH_FOR => {}
+            Err(error) => broken_off = Some(error.clone()),
+        }
+        found.push((key, value));
     }
-    keys.iter().filter_map(|key| values.get(key).cloned()).collect()
-}
-
-fn fresh<K: Hash + Eq, V: Clone>(cache: &Cache<K, Kept<V>>, key: &K) -> Option<V> {
-    let (value, asked_at) = cache.get(key)?;
-    (asked_at.elapsed() <= FRESH_FOR).then_some(value)
+    found
 }
 
 #[cfg(test)]
@@ -144,5 +243,42 @@ mod tests {
         let batch = join_all([1, 2, 13, 3].map(|key| cache.get(key))).await;
         assert_eq!(batch.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false, false]);
         assert_eq!(reads.load(Ordering::SeqCst), 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_read_before_a_change_is_read_anew_and_what_there_is_not_is_not_kept() {
+        let reads = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&reads);
+        let limits = [Limits::batches_of(10); 2];
+        let read = move |memory: Arc<Memory<u32, u32>>, keys: Vec<u32>| {
+            let number = counted.fetch_add(1, Ordering::SeqCst);
+            async move {
+                let (read_at, is_there) = (Instant::now(), |key: &u32| *key < 10);
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                let keep = |key: u32| {
+                    memory.keep(key, number, read_at);
+                    (key, Ok(number))
+                };
+                Ok(keys.into_iter().filter(is_there).map(keep).collect())
+            }
+        };
+        let cache = ReadCache::of_many(Service::Postgres, 10, limits, read);
+        let found = join_all([7, 8, 7, 70].map(|key| cache.find(key))).await;
+        let found: Vec<_> = found.into_iter().map(Result::ok).collect();
+        // The first of them came before the others.
+        assert_eq!(found, [Some(Some(0)), Some(Some(1)), Some(Some(0)), Some(None)]);
+        assert!(!cache.remembers(&70));
+        // A change while it is read again: that answer is given, and is of no use to those who come later.
+        cache.forget(7);
+        assert_eq!(cache.memory.get(&7), Some(0));
+        let changed = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            cache.forget(7);
+        };
+        assert_eq!(tokio::join!(cache.find(7), changed).0.ok(), Some(Some(2)));
+        for _ in 0..2 {
+            assert_eq!(cache.find(7).await.ok(), Some(Some(3)));
+        }
+        assert_eq!(cache.find(8).await.ok(), Some(Some(1)));
     }
 }

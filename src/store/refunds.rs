@@ -1,4 +1,5 @@
-//! Refunds: money on its way back. One refund a payment; the rows are the work that is left to do.
+//! Refunds: money on its way back, one refund a payment. The rows that wait are messages to the gateway
+//! ([`gateway_messages`](super::gateway_messages)).
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -7,9 +8,8 @@ use utoipa::ToSchema;
 
 use super::StoreError;
 use super::columns::{column, row};
-use super::payments::{self, PaymentId};
-use super::statements::{in_time, step_in_time, step_with};
-use super::time_limits::GIVES_WAY;
+use super::payments::PaymentId;
+use super::statements::{in_time, step_in_time};
 use crate::model::{OrderId, VoucherId};
 
 /// Money on its way back.
@@ -53,40 +53,6 @@ row! {
     last_error, created_at, given_back_twice_at, announced
 }
 
-/// Up to `limit` payments whose refund is to be tried at `now`, the longest due first.
-pub async fn list_due(
-    pool: &PgPool,
-    now: DateTime<Utc>,
-    limit: i64,
-) -> Result<Vec<PaymentId>, StoreError> {
-    let due = "select voucher_id, order_id, number from refunds
-         where status = 1 and next_attempt_at <= $1
-         order by next_attempt_at limit $2";
-    payments::list_due(pool, due, now, limit).await
-}
-
-/// Claims a refund that is due at `now`, until `until`: no other server tries it before. `None`: another one has
-/// it, or it is done.
-pub async fn claim(
-    pool: &PgPool,
-    payment: PaymentId,
-    now: DateTime<Utc>,
-    until: DateTime<Utc>,
-) -> Result<Option<Refund>, StoreError> {
-    let query = sqlx::query_as(
-        "update refunds set attempts = attempts + 1, next_attempt_at = $5
-         where order_id = $1 and number = $2 and voucher_id = $3 and status = 1
-           and next_attempt_at <= $4
-         returning *",
-    )
-    .bind(payment.order.get())
-    .bind(payment.number)
-    .bind(payment.voucher.get())
-    .bind(now)
-    .bind(until);
-    step_with(GIVES_WAY, pool, async |session| query.fetch_optional(session).await).await
-}
-
 /// What became of a refund that the gateway has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
 #[strum(serialize_all = "snake_case")]
@@ -108,29 +74,6 @@ pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<FinishedRefund,
         .bind(payment.order.get())
         .bind(payment.number);
     step_in_time(pool, async |connection| query.fetch_one(connection).await).await
-}
-
-/// The gateway has not given the money back at this attempt, because of `error`: it is tried again at `next`. A server whose
-/// claim is over changes nothing.
-pub async fn postpone(
-    pool: &PgPool,
-    payment: PaymentId,
-    attempt: i32,
-    error: &str,
-    next: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    let query = sqlx::query(
-        "update refunds set last_error = $4, next_attempt_at = $5
-         where order_id = $1 and number = $2 and voucher_id = $3 and status = 1 and attempts = $6",
-    )
-    .bind(payment.order.get())
-    .bind(payment.number)
-    .bind(payment.voucher.get())
-    .bind(error)
-    .bind(next)
-    .bind(attempt);
-    in_time(pool, async |connection| query.execute(connection).await).await?;
-    Ok(())
 }
 
 /// What an administrator looks at: up to `limit` refunds that wait, the oldest first, and then up to `limit` payments

@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::postgres::PgPool;
 use tokio::sync::Semaphore;
 
-use super::statements::{in_time, step_with};
+use super::statements::{Work, in_time};
 use super::{StoreError, order_steps, users};
 use crate::model::UserId;
 
@@ -32,7 +32,8 @@ pub async fn revoke(pool: &PgPool, user: UserId) -> Result<Option<DateTime<Utc>>
     .bind(after.map_or(now, |after| after.max(now)));
     let _one = users::place_of(&REVOKING).await?;
     let _place = users::place_of(&users::WRITING).await?;
-    step_with(GIVES_WAY_AT_ONCE, pool, async |session| query.fetch_optional(session).await).await
+    let end = Work::step_with(GIVES_WAY_AT_ONCE, pool);
+    end.run(async |session| query.fetch_optional(session).await).await
 }
 
 /// The users from `first` to `last` who have ended all sessions, and when each did so last.

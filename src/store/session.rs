@@ -5,8 +5,14 @@
 //! statement has a name, because names live as long as the session, which other clients get next. A
 //! connection of its own needs none of this: its settings came with the start packet, one statement is one
 //! transaction, and named statements are parsed once.
+//!
+//! Some sessions are of no more use, and are not the only ones: they know a statement as it was before a migration changed
+//! what it returns, which PostgreSQL refuses for as long as the session lives; or they began while the database took no
+//! writes, and take none for as long.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
@@ -17,9 +23,10 @@ use sqlx::postgres::{
     Postgres,
 };
 use sqlx::{AssertSqlSafe, Connection, Either, Execute, Executor, SqlStr};
+use tokio::time::Instant;
 
 use super::time_limits::ANSWER_WITHIN;
-use super::{StoreError, pooler, stale_sessions};
+use super::{StoreError, pooler};
 use redis_link::timeout::within;
 
 /// A connection of a pool. It is closed when this is dropped before the work is done: its state is unknown. And it is closed
@@ -52,7 +59,7 @@ impl DatabaseSession {
         match &done {
             Ok(_) => drop(self.connection.take()),
             Err(error) => {
-                stale_sessions::learn(error, &self.address);
+                learn_of_stale(error, &self.address);
                 if error.is_about_this_request() {
                     self.give_back_after_refusal(is_transaction);
                 }
@@ -174,4 +181,47 @@ impl<'q, E: Execute<'q, Postgres>> Execute<'q, Postgres> for Statement<E> {
     fn persistent(&self) -> bool {
         self.may_be_named && self.query.persistent()
     }
+}
+
+/// Each new session of a database that takes no writes is refused, too. So long the others, which serve readers, are left
+/// alone.
+const READ_ONLY_AGAIN: Duration = Duration::from_secs(1);
+
+/// When a session of each database was last found to be of no more use: one that was made later is. Shared by all handles
+/// of the process, as what happened concerns all of them; another database is not concerned.
+static FOUND_AT: Mutex<BTreeMap<String, Instant>> = Mutex::new(BTreeMap::new());
+
+/// The database that `options` lead to.
+pub(super) fn database_of(options: &PgConnectOptions) -> String {
+    let (host, port) = (options.get_host(), options.get_port());
+    // Without a name, PostgreSQL takes that of the user.
+    let name = options.get_database().unwrap_or_else(|| options.get_username());
+    match options.get_socket() {
+        Some(socket) => format!("{}:{port}/{name}", socket.display()),
+        None => format!("{host}:{port}/{name}"),
+    }
+}
+
+/// A session of the database that `options` lead to has answered with `error` just now. Sessions as old as it may be no
+/// better: they are replaced when they are next asked for.
+fn learn_of_stale(error: &StoreError, options: &PgConnectOptions) {
+    if error.is_stale_plan() {
+        tracing::info!("statements have changed: connections are made anew");
+        end_those_before_now(options);
+    } else if error.is_read_only() && !may_be_in_session_of(READ_ONLY_AGAIN, &database_of(options))
+    {
+        end_those_before_now(options);
+    }
+}
+
+/// No session that was made before now is used again.
+pub(super) fn end_those_before_now(options: &PgConnectOptions) {
+    let mut found_at = FOUND_AT.lock().unwrap_or_else(PoisonError::into_inner);
+    found_at.insert(database_of(options), Instant::now());
+}
+
+/// Whether a session of this age in `database` may be of no more use.
+pub(super) fn may_be_in_session_of(age: Duration, database: &str) -> bool {
+    let found_at = FOUND_AT.lock().unwrap_or_else(PoisonError::into_inner);
+    found_at.get(database).is_some_and(|found_at| found_at.elapsed() < age)
 }

@@ -11,7 +11,7 @@ use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 use url::Url;
 
-use super::stale_sessions::database_of;
+use super::session::database_of;
 use super::{Service, StoreError};
 
 /// A file with the URL in it.

@@ -1,4 +1,4 @@
-//! Statements and transactions on a connection of a pool, each within a time.
+//! A piece of work on a connection of a pool: statements, or one transaction, within a time.
 
 use std::time::Duration;
 
@@ -14,105 +14,134 @@ use redis_link::timeout::within;
 /// Shared by all handles of the process: it is about the log.
 pub(super) static OUTAGE: DatabaseOutage = DatabaseOutage::new();
 
-/// Runs one statement on a connection of `pool`. Where no answer comes in time, the connection is closed:
-/// in the pool it would be pinged without a time-out.
+/// How a piece of work runs: on a connection of which pool, begun how, within which time. The functions that make one
+/// name the usual kinds.
+///
+/// If no answer comes in time, the connection is closed: in the pool it would be pinged without a time-out.
+#[derive(Debug)]
+#[must_use]
+pub struct Work<'p> {
+    pool: &'p PgPool,
+    /// What begins the transaction. Without it each statement is one.
+    begin: Option<String>,
+    /// How long it may take, the wait for a connection included.
+    within: Option<Duration>,
+    /// How long it may take once it has a connection.
+    within_once_connected: Option<Duration>,
+    /// Whether it tells the log that PostgreSQL is away, or back. What may take long does not: its time may be over
+    /// although the server works on it.
+    tells_outages: bool,
+    /// Whether it changes nothing, so that without an answer nothing is unknown.
+    only_reads: bool,
+}
+
+impl<'p> Work<'p> {
+    /// One statement.
+    pub(super) fn statement(pool: &'p PgPool) -> Self {
+        Self {
+            pool,
+            begin: None,
+            within: Some(ANSWER_WITHIN),
+            within_once_connected: None,
+            tells_outages: true,
+            only_reads: false,
+        }
+    }
+
+    /// One statement that may wait for the row of a voucher. Its time begins when it has a connection: so a row that is
+    /// held is told as "nothing was done", however long the wait for the connection was.
+    pub(super) fn step(pool: &'p PgPool) -> Self {
+        Self { within: None, within_once_connected: Some(ANSWER_WITHIN), ..Self::statement(pool) }
+    }
+
+    /// The same as a transaction with `settings`.
+    pub(super) fn step_with(settings: &str, pool: &'p PgPool) -> Self {
+        let begin = Some(pooler::begin("read committed", settings));
+        Self { begin, ..Self::step(pool) }
+    }
+
+    /// Whole statements of a purchase, which bounds them itself.
+    pub(super) fn of_purchase(pool: &'p PgPool) -> Self {
+        Self { within: None, ..Self::statement(pool) }
+    }
+
+    /// What is nobody's purchase, as one transaction of at most `limit`.
+    pub fn transaction(limit: Duration, pool: &'p PgPool) -> Self {
+        Self { within: Some(limit), ..Self::long_transaction(&ends_after(limit), pool) }
+    }
+
+    /// The same with `settings`, however long it takes.
+    pub(super) fn long_transaction(settings: &str, pool: &'p PgPool) -> Self {
+        let begin = Some(pooler::begin("read committed", settings));
+        Self { begin, within: None, tells_outages: false, ..Self::statement(pool) }
+    }
+
+    /// Reads on one snapshot of the database, for at most `limit`.
+    pub fn snapshot(limit: Duration, pool: &'p PgPool) -> Self {
+        let begin = Some(pooler::begin("repeatable read, read only", &ends_after(limit)));
+        Self { begin, only_reads: true, ..Self::transaction(limit, pool) }
+    }
+
+    /// Runs `work`.
+    ///
+    /// # Errors
+    /// `Unavailable` without a connection, `Unknown` when it takes too long; what `work` returns.
+    pub async fn run<T>(
+        self,
+        work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.run_or_refuse(work).await
+    }
+
+    /// The same where `work` may refuse what it reads.
+    pub(super) async fn run_or_refuse<T, E: Into<StoreError>>(
+        self,
+        work: impl AsyncFnOnce(&mut DatabaseSession) -> Result<T, E>,
+    ) -> Result<T, StoreError> {
+        let done = at_most(self.within, async {
+            let session = connect(self.pool).await;
+            if let Err(error) = &session
+                && self.tells_outages
+            {
+                OUTAGE.begins(error);
+            }
+            at_most(self.within_once_connected, session?.run(self.begin, work)).await
+        });
+        let done = done.await;
+        if self.tells_outages {
+            OUTAGE.observe(&done);
+        }
+        if self.only_reads { done.map_err(StoreError::into_read_error) } else { done }
+    }
+}
+
+/// Runs one statement on a connection of `pool`.
 ///
 /// # Errors
-/// `Unavailable` without a connection, `Unknown` when no answer came in time; what `statement` returns.
+/// As those of [`Work::run`].
 pub(super) async fn in_time<T>(
     pool: &PgPool,
     statement: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
-    let answer = bounded(ANSWER_WITHIN, pool, None, statement).await;
-    OUTAGE.observe(&answer);
-    answer
+    Work::statement(pool).run(statement).await
 }
 
-/// Runs one statement that may wait for the row of a voucher. Its time begins when it has a connection: so a
-/// row that is held is told as "nothing was done", however long the wait for the connection was.
+/// Runs one statement that may wait for the row of a voucher.
 ///
 /// # Errors
-/// As those of [`in_time`].
+/// As those of [`Work::run`].
 pub(super) async fn step_in_time<T>(
     pool: &PgPool,
     statement: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
-    step(pool, None, statement).await
-}
-
-/// The same as a transaction with `settings`.
-pub(super) async fn step_with<T>(
-    settings: &str,
-    pool: &PgPool,
-    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
-) -> Result<T, StoreError> {
-    step(pool, Some(pooler::begin("read committed", settings)), work).await
-}
-
-async fn step<T>(
-    pool: &PgPool,
-    begin: Option<String>,
-    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
-) -> Result<T, StoreError> {
-    let answer = async {
-        let session = acquire(pool).await?;
-        match within(ANSWER_WITHIN, session.run(begin, work)).await {
-            Ok(answer) => answer,
-            Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
-        }
-    };
-    let answer = answer.await;
-    OUTAGE.observe(&answer);
-    answer
-}
-
-/// Runs `work`, which is nobody's purchase, as one transaction of at most `limit`.
-///
-/// # Errors
-/// `Unavailable` without a connection, `Unknown` when it takes longer; what `work` returns.
-pub async fn transaction_within<T>(
-    limit: Duration,
-    pool: &PgPool,
-    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
-) -> Result<T, StoreError> {
-    bounded(limit, pool, Some(pooler::begin("read committed", &ends_after(limit))), work).await
-}
-
-/// Runs `work`, which is nobody's purchase, as one transaction with `settings`, however long it takes.
-///
-/// # Errors
-/// `Unavailable` without a connection; what `work` returns.
-pub(super) async fn transaction_with<T>(
-    settings: &str,
-    pool: &PgPool,
-    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
-) -> Result<T, StoreError> {
-    let begin = pooler::begin("read committed", settings);
-    acquire(pool).await?.run(Some(begin), work).await
-}
-
-/// Runs `work`, which only reads, on one snapshot of the database, for at most `limit`.
-///
-/// # Errors
-/// `Unavailable` when it takes longer; what `work` returns.
-pub async fn snapshot_within<T>(
-    limit: Duration,
-    pool: &PgPool,
-    work: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
-) -> Result<T, StoreError> {
-    let begin = pooler::begin("repeatable read, read only", &ends_after(limit));
-    bounded(limit, pool, Some(begin), work).await.map_err(StoreError::into_read_error)
+    Work::step(pool).run(statement).await
 }
 
 fn ends_after(limit: Duration) -> String {
     format!("set local statement_timeout = {}", limit.as_millis())
 }
 
-/// A connection of `pool`.
-///
-/// # Errors
-/// `Unavailable` when none was to be had in time: nothing was sent.
-pub(super) async fn acquire(pool: &PgPool) -> Result<DatabaseSession, StoreError> {
+async fn connect(pool: &PgPool) -> Result<DatabaseSession, StoreError> {
     match within(CONNECTION_WITHIN, Connecting::in_pool(pool)).await {
         Ok(Ok(connection)) => Ok(DatabaseSession::on(connection, pool.connect_options())),
         Ok(Err(error)) => Err(StoreError::unavailable(Service::Postgres, error)),
@@ -120,15 +149,64 @@ pub(super) async fn acquire(pool: &PgPool) -> Result<DatabaseSession, StoreError
     }
 }
 
-pub(super) async fn bounded<T, E: Into<StoreError>>(
-    limit: Duration,
-    pool: &PgPool,
-    begin: Option<String>,
-    work: impl AsyncFnOnce(&mut DatabaseSession) -> Result<T, E>,
+/// `answer`, unless it takes longer. It is dropped then, and with it its connection is closed, as when the caller drops it.
+async fn at_most<T>(
+    limit: Option<Duration>,
+    answer: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    // The connection is also closed when time is over or the caller drops this future.
-    match within(limit, async { acquire(pool).await?.run(begin, work).await }).await {
+    let Some(limit) = limit else { return answer.await };
+    match within(limit, answer).await {
         Ok(answer) => answer,
         Err(silence) => Err(StoreError::unknown(Service::Postgres, silence)),
+    }
+}
+
+/// How often a start asks before it gives up.
+const START_TRIES: usize = 5;
+
+/// What `read` reads, which a start has to know before it serves anybody. A database that has just started may be slow:
+/// so it is asked a few times.
+///
+/// # Errors
+/// That of the last try.
+pub(crate) async fn read_at_start<T, R>(mut read: impl FnMut() -> R) -> Result<T, StoreError>
+where
+    R: Future<Output = Result<T, StoreError>>,
+{
+    let mut tries = 0;
+    loop {
+        let answer = read().await;
+        tries += 1;
+        if tries == START_TRIES || answer.as_ref().err().is_none_or(|error| !error.retry_may_help())
+        {
+            return answer;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    async fn tries_before(answer: impl Fn(usize) -> Result<(), StoreError>) -> (usize, bool) {
+        let tries = Cell::new(0);
+        let read = || {
+            tries.set(tries.get() + 1);
+            std::future::ready(answer(tries.get()))
+        };
+        let is_read = read_at_start(read).await.is_ok();
+        (tries.get(), is_read)
+    }
+
+    #[tokio::test]
+    async fn a_start_asks_a_few_times_and_only_where_that_may_help() {
+        let away = || StoreError::unavailable(Service::Postgres, std::fmt::Error);
+        let slow = |try_number| if try_number < 5 { Err(away()) } else { Ok(()) };
+        assert_eq!(tries_before(slow).await, (5, true));
+        assert_eq!(tries_before(|_| Err(away())).await, (5, false));
+        let defect = |_| Err(StoreError::from(sqlx::Error::RowNotFound));
+        assert_eq!(tries_before(defect).await, (1, false));
     }
 }

@@ -7,8 +7,8 @@ use sqlx::postgres::PgPool;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::columns::row;
-use super::connecting::OTHER_CONNECTIONS;
-use super::statements::{in_time, step_with, transaction_within};
+use super::connecting::PoolKind;
+use super::statements::{Work, in_time};
 use super::time_limits::{CONNECTION_WITHIN, GIVES_WAY};
 use super::{DatabaseSession, Service, StoreError};
 use crate::model::{User, UserId};
@@ -46,7 +46,8 @@ pub async fn find_or_create(
         .bind(nickname)
         .bind(now);
         let _place = place_of(&WRITING).await?;
-        let made = step_with(GIVES_WAY, pool, async |session| query.fetch_optional(session).await);
+        let made = Work::step_with(GIVES_WAY, pool);
+        let made = made.run(async |session| query.fetch_optional(session).await);
         if let Some(user) = made.await? {
             return Ok(user);
         }
@@ -55,7 +56,7 @@ pub async fn find_or_create(
 
 /// Statements of this process that write users, at once, on the connections of all readers. Another session may hold a
 /// user's row, or all of them ([`reserve_ids`] does): the others go on reading.
-pub(super) static WRITING: Semaphore = Semaphore::const_new(OTHER_CONNECTIONS as usize / 2);
+pub(super) static WRITING: Semaphore = Semaphore::const_new(PoolKind::Others.half());
 
 /// One of these places, as soon as one is free.
 pub(super) async fn place_of(
@@ -105,7 +106,7 @@ pub async fn reserve_ids(pool: &PgPool, count: u32) -> Result<UserId, StoreError
             .await?;
         Ok(first)
     };
-    let first = transaction_within(RESERVED_WITHIN, pool, reserve).await?;
+    let first = Work::transaction(RESERVED_WITHIN, pool).run(reserve).await?;
     UserId::new(first)
         .ok_or_else(|| StoreError::defect(Service::Postgres, "user ids are exhausted"))
 }
@@ -138,10 +139,10 @@ pub async fn create_range(
                                 nextval(pg_get_serial_sequence('users', 'id')) - 1))",
     )
     .bind(UserId::LAST_OF_A_RANGE);
-    transaction_within(CREATED_WITHIN, pool, async |session| {
+    let create = async |session: &mut DatabaseSession| {
         let created = create.execute(&mut *session).await?.rows_affected();
         set_sequence.execute(session).await?;
         Ok(created)
-    })
-    .await
+    };
+    Work::transaction(CREATED_WITHIN, pool).run(create).await
 }

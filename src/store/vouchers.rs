@@ -6,7 +6,7 @@ use sqlx::postgres::PgPool;
 use sqlx::{FromRow, Row};
 
 use super::columns::row;
-use super::statements::{in_time, step_with};
+use super::statements::{Work, in_time};
 use super::time_limits::GIVES_WAY;
 pub use super::voucher_terms::{
     DEFAULT_PAY_WITHIN_S, MAX_AMOUNT, MAX_PAY_WITHIN_S, NewDraw, NewVoucher, StockChange,
@@ -95,7 +95,8 @@ pub async fn change(
     .bind(change.value)
     .bind(now);
     // A change that was given up must not come after all: `By` would count twice when it is repeated.
-    let changed = step_with(GIVES_WAY, pool, async |session| {
+    let work = Work::step_with(GIVES_WAY, pool);
+    let changed = work.run(async |session| {
         lock_sale(session, voucher).await?;
         match query.fetch_optional(&mut *session).await {
             Ok(Some(voucher)) => Ok(Ok(voucher)),

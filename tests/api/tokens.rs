@@ -1,7 +1,9 @@
 //! Tokens that are not ours, not any more, or not tokens.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use chrono::TimeDelta;
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use ring::hmac;
 use serde_json::{Value, json};
 
 use testkit::shop::api_client::Api;
@@ -19,9 +21,18 @@ async fn refuses(api: &Api, header: &[u8]) {
     }
 }
 
-pub fn signed(algorithm: Algorithm, secret: &str, claims: &Value) -> String {
-    let key = EncodingKey::from_secret(secret.as_bytes());
-    jsonwebtoken::encode(&Header::new(algorithm), claims, &key).unwrap()
+/// A token whose header names `algorithm`; by one that there is not, it is signed with HMAC-SHA256.
+pub fn signed(algorithm: &str, secret: &str, claims: &Value) -> String {
+    let hmac = match algorithm {
+        "HS384" => hmac::HMAC_SHA384,
+        "HS512" => hmac::HMAC_SHA512,
+        _ => hmac::HMAC_SHA256,
+    };
+    let encoded = |part: &Value| BASE64_URL_SAFE_NO_PAD.encode(part.to_string());
+    let header = json!({ "alg": algorithm, "typ": "JWT" });
+    let signed = format!("{}.{}", encoded(&header), encoded(claims));
+    let tag = hmac::sign(&hmac::Key::new(hmac, secret.as_bytes()), signed.as_bytes());
+    format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(tag))
 }
 
 #[tokio::test]
@@ -49,8 +60,8 @@ async fn a_token_that_is_not_ours_or_does_not_say_what_it_must_is_refused() {
     let [header, claims, signature] = good.split('.').collect::<Vec<_>>().try_into().unwrap();
     let other_claims = other.split('.').nth(1).unwrap();
     let end = 4_000_000_000_u64;
-    let said = json!({ "sub": "1", "exp": end, "admin": true });
-    let of_ours = |claims| signed(Algorithm::HS256, &api.world.secret, &claims);
+    let said = json!({ "sub": "1", "exp": end, "iat": 7, "admin": true });
+    let of_ours = |claims| signed("HS256", &api.world.secret, &claims);
     for token in [
         format!("{header}.{other_claims}.{signature}"),
         // That a signature is whole and ours is the unit test's of tokens.
@@ -58,17 +69,21 @@ async fn a_token_that_is_not_ours_or_does_not_say_what_it_must_is_refused() {
         format!("{HEADER_ALG_NONE}.{claims}."),
         format!("{HEADER_ALG_NONE}.{claims}.{signature}"),
         format!("{HEADER_ALG_NONE}.{claims}"),
-        signed(Algorithm::HS384, &api.world.secret, &said),
-        signed(Algorithm::HS512, &api.world.secret, &said),
-        signed(Algorithm::HS256, "another secret, as long as ours", &said),
-        signed(Algorithm::HS256, "", &said),
-        of_ours(json!({ "sub": "1" })),
-        of_ours(json!({ "exp": end })),
-        of_ours(json!({ "sub": 1, "exp": end })),
-        of_ours(json!({ "sub": "-1", "exp": end })),
-        of_ours(json!({ "sub": "0", "exp": end })),
-        of_ours(json!({ "sub": "1", "exp": "never" })),
-        of_ours(json!({ "sub": "1", "exp": -1 })),
+        signed("HS384", &api.world.secret, &said),
+        signed("HS512", &api.world.secret, &said),
+        // The signature is good, and the header says that it is none.
+        signed("none", &api.world.secret, &said),
+        signed("hs256", &api.world.secret, &said),
+        signed("HS256", "another secret, as long as ours", &said),
+        signed("HS256", "", &said),
+        of_ours(json!({ "sub": "1", "iat": 7 })),
+        of_ours(json!({ "sub": "1", "exp": end })),
+        of_ours(json!({ "exp": end, "iat": 7 })),
+        of_ours(json!({ "sub": 1, "exp": end, "iat": 7 })),
+        of_ours(json!({ "sub": "-1", "exp": end, "iat": 7 })),
+        of_ours(json!({ "sub": "0", "exp": end, "iat": 7 })),
+        of_ours(json!({ "sub": "1", "exp": "never", "iat": 7 })),
+        of_ours(json!({ "sub": "1", "exp": -1, "iat": 7 })),
         of_ours(json!({ "sub": "1", "exp": end, "iat": "now" })),
         of_ours(json!({ "sub": "1", "exp": end, "iat": 1e300 })),
     ] {

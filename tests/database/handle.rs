@@ -5,7 +5,7 @@ use std::time::Duration;
 use private_stores::Servers;
 use seckill::model::{Clock, SystemClock};
 use seckill::purchase::{PurchasesOptions, Strategy};
-use seckill::store::statements::transaction_within;
+use seckill::store::statements::Work;
 use seckill::store::{Database, DatabaseSession, StoreError};
 use sqlx::{Connection, Executor, PgConnection};
 
@@ -115,7 +115,7 @@ async fn a_session_serves_on_after_the_refusal_of_one_request_and_is_closed_afte
                 Ok(())
             };
             let answer = if is_transaction {
-                transaction_within(Duration::from_secs(10), pool, ask).await
+                Work::transaction(Duration::from_secs(10), pool).run(ask).await
             } else {
                 world.database.run(async |session| Ok(ask(session).await?)).await
             };

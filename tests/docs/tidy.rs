@@ -8,8 +8,8 @@ use super::{files, read, root};
 
 /// The modules of the server in the order of their dependencies: each may use those before it.
 /// `cli` joins everything.
-const ORDER: [&str; 8] =
-    ["telemetry", "model", "store", "purchase", "orders", "config", "http", "pages"];
+const ORDER: [&str; 9] =
+    ["telemetry", "model", "store", "worker", "purchase", "orders", "config", "http", "pages"];
 
 const MAX_LINES: usize = 400;
 

@@ -4,7 +4,6 @@ use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::Args;
 use tempfile::TempPath;
 use url::Url;
@@ -98,6 +97,5 @@ fn page_that_leads_to(url: &str) -> io::Result<TempPath> {
 pub async fn admin_token(database: &Database, tokens: &Tokens) -> anyhow::Result<String> {
     let now = order_steps::time(database.pool()).await?;
     let admin = users::find_or_create(database.pool(), NOBODYS_PHONE, "demo", now).await?;
-    let token = tokens.mint_after(admin.tokens_not_before, admin.id, now, now + WATCHED_FOR);
-    token.context("a token could not be signed")
+    Ok(tokens.mint_after(admin.tokens_not_before, admin.id, now, now + WATCHED_FOR))
 }

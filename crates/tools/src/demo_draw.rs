@@ -23,7 +23,7 @@ use load::outcome::{NO_ANSWER, ORDERED};
 use load::told::{AcknowledgedOrder, Told};
 use seckill::config::ConfigError;
 use seckill::model::{Draw, UserId, VoucherId};
-use seckill::store::statements::snapshot_within;
+use seckill::store::statements::Work;
 use seckill::store::{Database, StoreError};
 
 /// One buyer in so many is fast.
@@ -261,7 +261,8 @@ async fn entries(
          from entries e join vouchers v on v.id = e.voucher_id where e.voucher_id = $1",
     );
     let query = query.bind(voucher.get());
-    snapshot_within(ANSWER_WITHIN, database.pool(), async |session| query.fetch_all(session).await)
+    Work::snapshot(ANSWER_WITHIN, database.pool())
+        .run(async |session| query.fetch_all(session).await)
         .await
 }
 

@@ -12,7 +12,7 @@ use load::crowd::Buyer;
 use load::outcome::NO_ANSWER;
 use seckill::model::VoucherId;
 use seckill::store::payments::PaymentId;
-use seckill::store::statements::snapshot_within;
+use seckill::store::statements::Work;
 use seckill::store::{Database, StoreError};
 
 /// Requests at once. A node settles as many payments at once, and no more.
@@ -168,5 +168,5 @@ pub async fn count_lost(
     .bind(numbers)
     .bind(voucher.get());
     let pool = database.pool();
-    snapshot_within(ANSWER_WITHIN, pool, async |session| lost.fetch_one(session).await).await
+    Work::snapshot(ANSWER_WITHIN, pool).run(async |session| lost.fetch_one(session).await).await
 }

@@ -9,7 +9,7 @@ use load::verdict::{Counts, Figures};
 use redis_link::Redis;
 use report::{Table, machine};
 use seckill::cli::stores::Stores;
-use seckill::store::statements::snapshot_within;
+use seckill::store::statements::Work;
 use seckill::store::{Database, DatabaseSession};
 
 use super::demo_against::Against;
@@ -34,7 +34,7 @@ pub async fn versions(database: &Database, stores: &Stores) -> anyhow::Result<St
         let version = machine::postgresql(&mut *session, "server_version").await;
         Ok((version, machine::postgresql(session, "fsync").await))
     };
-    let (postgres, durable) = snapshot_within(ANSWER_WITHIN, database.pool(), read).await?;
+    let (postgres, durable) = Work::snapshot(ANSWER_WITHIN, database.pool()).run(read).await?;
     let postgres = postgres.unwrap_or_else(unknown);
     let durable = durable.unwrap_or_else(|| "?".to_owned());
     // A user may well not be allowed to ask; a Redis that is away the nodes tell of.

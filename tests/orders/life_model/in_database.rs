@@ -1,8 +1,9 @@
 //! The steps of the model by the database's functions, in a session that a test may stop between two statements.
 
+use seckill::store::gateway_messages::{CANCELLATIONS, PaymentCancellation};
 use seckill::store::payments::{PaymentId, keep_pay_url};
 use seckill::store::vouchers::{self, Changed, StockChange, VoucherChange};
-use seckill::store::{cancelled_sales, order_steps, payment_cancellations};
+use seckill::store::{cancelled_sales, order_steps};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use testkit::shop::world::World;
 
@@ -72,10 +73,10 @@ impl InDatabase {
             messages.push(refund_message(nth, number, there, (name_of(&transaction), amount)));
         }
         let now = known(order_steps::time(case.pool()).await)?;
-        for it in known(payment_cancellations::list_due(case.pool(), now, 1_000).await)? {
-            let attempt = known(payment_cancellations::claim(case.pool(), it, now, now).await)?;
-            let attempt = attempt.unwrap();
-            known(payment_cancellations::record(case.pool(), it, attempt, None, None).await)?;
+        for it in known(CANCELLATIONS.list_due(case.pool(), now, 1_000).await)? {
+            let claimed = known(CANCELLATIONS.claim(case.pool(), it, now, now).await)?;
+            let PaymentCancellation { attempts, .. } = claimed.unwrap();
+            known(CANCELLATIONS.record(case.pool(), it, attempts, None, None).await)?;
             let nth = case.nth(it.order.get());
             messages.extend(nth.map(|nth| format!("unwanted {nth}.{}", it.number)));
         }

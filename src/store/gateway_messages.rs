@@ -1,0 +1,114 @@
+//! Messages to the payment gateway that wait: rows that the database's functions write, and any server works off. A row
+//! has one message about one payment. `attempts` names the claim of it, and `next_attempt_at` says when it is due; a
+//! server that claims it moves that, so that a claim ends by itself.
+
+use chrono::{DateTime, Utc};
+use sqlx::FromRow;
+use sqlx::postgres::{PgPool, PgRow};
+
+use super::StoreError;
+use super::columns::row;
+use super::payments::PaymentId;
+use super::statements::{Work, in_time};
+use super::time_limits::GIVES_WAY;
+
+/// The table of one kind of message, as its statements.
+#[derive(Debug)]
+pub struct MessageTable {
+    list_due: &'static str,
+    claim: &'static str,
+    record: &'static str,
+}
+
+/// Money on its way back. `finish_refund` ends the waiting.
+pub const REFUNDS: MessageTable = MessageTable {
+    list_due: "select voucher_id, order_id, number from refunds
+         where status = 1 and next_attempt_at <= $1
+         order by next_attempt_at limit $2",
+    claim: "update refunds set attempts = attempts + 1, next_attempt_at = $5
+         where order_id = $1 and number = $2 and voucher_id = $3
+           and status = 1 and next_attempt_at <= $4
+         returning *",
+    record: "update refunds set last_error = $4, next_attempt_at = $5
+         where order_id = $1 and number = $2 and voucher_id = $3
+           and status = 1 and attempts = $6",
+};
+
+/// Payments that are not wanted any more, because their order was cancelled, or paid by another payment. Those that have
+/// no next attempt do not wait.
+pub const CANCELLATIONS: MessageTable = MessageTable {
+    list_due: "select voucher_id, order_id, number from payment_cancellations
+         where next_attempt_at <= $1
+         order by next_attempt_at limit $2",
+    claim: "update payment_cancellations set attempts = attempts + 1, next_attempt_at = $5
+         where order_id = $1 and number = $2 and voucher_id = $3
+           and next_attempt_at <= $4
+         returning *",
+    record: "update payment_cancellations set last_error = $4, next_attempt_at = $5
+         where order_id = $1 and number = $2 and voucher_id = $3
+           and next_attempt_at is not null and attempts = $6",
+};
+
+/// A payment of which the gateway is told that it is not wanted any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
+pub struct PaymentCancellation {
+    pub payment_id: PaymentId,
+    /// How often the gateway was told.
+    pub attempts: i32,
+}
+
+row! { PaymentCancellation: ..payment_id, attempts }
+
+impl MessageTable {
+    /// Up to `limit` payments of which a message is due at `now`, the longest due first.
+    pub async fn list_due(
+        &self,
+        pool: &PgPool,
+        now: DateTime<Utc>,
+        limit: i64,
+    ) -> Result<Vec<PaymentId>, StoreError> {
+        let query = sqlx::query_as(self.list_due).bind(now).bind(limit);
+        in_time(pool, async |session| query.fetch_all(session).await).await
+    }
+
+    /// Claims the message about `payment`, if it is due at `now`, until `until`: no other server sends it before. This
+    /// attempt counts in what it returns; `None`: another server has it, or it is done.
+    pub async fn claim<M: for<'r> FromRow<'r, PgRow> + Send + Unpin>(
+        &self,
+        pool: &PgPool,
+        payment: PaymentId,
+        now: DateTime<Utc>,
+        until: DateTime<Utc>,
+    ) -> Result<Option<M>, StoreError> {
+        let query = sqlx::query_as(self.claim)
+            .bind(payment.order.get())
+            .bind(payment.number)
+            .bind(payment.voucher.get())
+            .bind(now)
+            .bind(until);
+        let claim = Work::step_with(GIVES_WAY, pool);
+        claim.run(async |session| query.fetch_optional(session).await).await
+    }
+
+    /// Writes what became of the `attempt` that was claimed: what the gateway said, if it did not take the message, and when
+    /// it is sent next, if it is. A server whose claim is over changes nothing.
+    pub async fn record(
+        &self,
+        pool: &PgPool,
+        payment: PaymentId,
+        attempt: i32,
+        error: Option<&str>,
+        next: Option<DateTime<Utc>>,
+    ) -> Result<(), StoreError> {
+        let query = sqlx::query(self.record)
+            .bind(payment.order.get())
+            .bind(payment.number)
+            .bind(payment.voucher.get())
+            .bind(error)
+            .bind(next)
+            .bind(attempt);
+        in_time(pool, async |session| query.execute(session).await).await?;
+        Ok(())
+    }
+}
