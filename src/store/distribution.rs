@@ -97,50 +97,27 @@ const LEFT_BEHIND: &str = "
     select truncate_local_data_after_distributing_table('seckill_vouchers');
     select truncate_local_data_after_distributing_table('vouchers')";
 
-/// The functions that others call where they run: they are on every server.
-const INNER_FUNCTIONS: [&str; 10] = [
-    "sell_many(bigint, bigint[], bigint[], bigint[], timestamptz[])",
-    "sale_time()",
-    "rebuy_pause(bigint)",
-    "lock_sale(bigint)",
-    "mark_line(bigint)",
-    "log_step(bigint, bigint, text, smallint, smallint, smallint, bigint, timestamptz)",
-    "write_payment(bigint, bigint, integer, bigint, boolean, text, bigint, text, timestamptz)",
-    "cancel_other_payments(bigint, bigint, timestamptz)",
-    "record_return(bigint, bigint, integer, smallint, timestamptz)",
-    "mark_order_refunded(bigint, bigint, text, smallint, bigint, timestamptz)",
-];
+/// All functions of ours, in the order in which they were made: some name others. Those of a voucher that the server calls, which
+/// are those with settings, run on the worker that has the voucher; the others run where they are called, and so are on every
+/// server.
+const FUNCTIONS: &str = "
+    select f.oid::regprocedure::text, coalesce(f.proargnames[1] = 'voucher' and f.proconfig is not null, false)
+    from pg_proc f
+    where f.pronamespace = (select pronamespace from pg_proc where oid = 'lock_sale'::regproc)
+      and not exists (select from pg_depend d where d.objid = f.oid and d.deptype = 'e')
+    order by f.oid";
 const DISTRIBUTE: &str = "select create_distributed_function($1::regprocedure)";
+const DISTRIBUTE_BY_VOUCHER: &str =
+    "select create_distributed_function($1::regprocedure, 'voucher', colocate_with := 'orders')";
 
 /// A unique index of a distributed table has to contain the voucher. So the same money may be applied to orders of two
 /// vouchers, if the gateway says so; `seckill audit` over all vouchers finds it. A plan that is kept for all arguments
 /// cannot find the worker of a voucher.
 const CHANGES: &str = "
-    alter function sell_many(bigint, bigint[], bigint[], bigint[], timestamptz[]) reset plan_cache_mode;
+    alter function sell(bigint, bigint[], bigint[], timestamptz[]) reset plan_cache_mode;
     drop index if exists payments_one_per_transaction;
     create unique index payments_one_per_transaction on payments (transaction_id, voucher_id)
     where transaction_id is not null";
-
-/// The functions of one voucher: a call runs on the worker that has it.
-const FUNCTIONS_OF_A_VOUCHER: [&str; 15] = [
-    "sell(bigint, bigint[], bigint[], timestamptz[])",
-    "enter_line(bigint, bigint[], uuid[])",
-    "serve_line(bigint, bigint[])",
-    "orders_of_buyers(bigint, bigint[])",
-    "cancel_order(bigint, bigint, smallint, bigint)",
-    "expire_orders(bigint, bigint[])",
-    "redeem_order(bigint, bigint, bigint)",
-    "refund_order(bigint, bigint, bigint)",
-    "open_payment(bigint, bigint, bigint, double precision)",
-    "apply_payment(bigint, bigint, integer, text, bigint)",
-    "judge_payment(bigint, bigint, integer, text, bigint)",
-    "fail_payment(bigint, bigint, integer)",
-    "return_payment(bigint, bigint, integer, text, bigint, smallint)",
-    "finish_refund(bigint, bigint, integer)",
-    "settle_refund(bigint, bigint, bigint)",
-];
-const DISTRIBUTE_BY_VOUCHER: &str =
-    "select create_distributed_function($1::regprocedure, 'voucher', colocate_with := 'orders')";
 
 const IS_DISTRIBUTED: &str =
     "select exists (select from pg_dist_partition where logicalrelid = $1::regclass)";
@@ -188,13 +165,13 @@ pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, D
             has_tables = true;
         }
     }
-    let inner = INNER_FUNCTIONS.map(|function| (function, true));
-    let of_a_voucher = FUNCTIONS_OF_A_VOUCHER.map(|function| (function, false));
-    for (function, is_inner) in inner.into_iter().chain(of_a_voucher) {
-        let there = sqlx::query_scalar(IS_FUNCTION_DISTRIBUTED).bind(function).bind(is_inner);
-        if !there.fetch_one(&mut *transaction).await? {
+    let functions: Vec<(String, bool)> =
+        sqlx::query_as(FUNCTIONS).fetch_all(&mut *transaction).await?;
+    for (function, is_of_a_voucher) in functions {
+        let there = sqlx::query_scalar(IS_FUNCTION_DISTRIBUTED).bind(&function);
+        if !there.bind(!is_of_a_voucher).fetch_one(&mut *transaction).await? {
             has_functions = true;
-            let distribute = if is_inner { DISTRIBUTE } else { DISTRIBUTE_BY_VOUCHER };
+            let distribute = if is_of_a_voucher { DISTRIBUTE_BY_VOUCHER } else { DISTRIBUTE };
             sqlx::query(distribute).bind(function).execute(&mut *transaction).await?;
         }
     }

@@ -141,11 +141,10 @@ async fn a_migration_that_has_to_wait_gives_way_and_tries_again() {
 /// A migration that changes what `sell_many` returns, and what finds the orders of buyers.
 const REPLACED: &str = "begin;
     alter function sell_many rename to sell_many_before;
-    create function sell_many(
-        only_voucher bigint, vouchers bigint[], ids bigint[], users bigint[], times timestamptz[])
+    create function sell_many(vouchers bigint[], ids bigint[], users bigint[], times timestamptz[])
     returns table (of_voucher bigint, order_id bigint, reason text, earlier_id bigint, to_pay bigint,
                    until timestamptz, news text)
-    language sql as $$ select *, 'news' from sell_many_before(only_voucher, vouchers, ids, users, times) $$;
+    language sql as $$ select *, 'news' from sell_many_before(vouchers, ids, users, times) $$;
     alter function orders_of_buyers rename to orders_of_buyers_before;
     create function orders_of_buyers(voucher bigint, buyers bigint[])
     returns table (buyer_id bigint, order_id bigint, news text)
@@ -160,7 +159,7 @@ async fn let_all_connections_know(world: &World) {
     let nobody: Vec<i64> = Vec::new();
     let learn = || {
         world.database.run(async |session| {
-            let sell = sqlx::query("select * from sell_many(null, $1, $2, $3, $4)").bind(&nobody);
+            let sell = sqlx::query("select * from sell_many($1, $2, $3, $4)").bind(&nobody);
             let sell = sell.bind(&nobody).bind(&nobody).bind(Vec::<DateTime<Utc>>::new());
             sell.execute(&mut *session).await?;
             let owners = sqlx::query("select * from orders_of_buyers($1, $2)").bind(0_i64);
@@ -206,12 +205,11 @@ async fn a_function_that_is_made_anew_again_and_again_is_no_defect() {
                 if number % 2 == 0 { (", news text", ", 'news'") } else { ("", "") };
             let anew = format!(
                 "begin; drop function sell_many;
-                 create function sell_many(only_voucher bigint, vouchers bigint[], ids bigint[],
-                                           users bigint[], times timestamptz[])
+                 create function sell_many(vouchers bigint[], ids bigint[], users bigint[], times timestamptz[])
                  returns table (of_voucher bigint, order_id bigint, reason text, earlier_id bigint,
                                 to_pay bigint, until timestamptz{column})
                  language sql as $$
-                     select *{value} from sell_many_before(only_voucher, vouchers, ids, users, times) $$;
+                     select *{value} from sell_many_before(vouchers, ids, users, times) $$;
                  commit"
             );
             sqlx::raw_sql(AssertSqlSafe(anew)).execute(world.database.pool()).await.unwrap();

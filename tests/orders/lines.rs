@@ -195,7 +195,7 @@ async fn a_draw_that_is_broken_off_begins_again_with_the_same_result() {
     let select = "select user_id, place from entries order by user_id";
     let pool = till.world.database.pool();
     let places = async || -> Places { sqlx::query_as(select).fetch_all(pool).await.unwrap() };
-    let drawn = format!("select serve_line({}, '{{}}')", till.voucher.id);
+    let drawn = format!("select draw_entries({})", till.voucher.id);
     let mut session = till.world.begin(&drawn).await;
     let first: Places = sqlx::query_as(select).fetch_all(&mut session).await.unwrap();
     let pid: i32 =

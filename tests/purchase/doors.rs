@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use group_commit::Limits;
-use seckill::model::{Clock, OrderId, Outcome, Refusal, VoucherId};
+use seckill::model::{Clock, Member, OrderId, Outcome, Refusal, VoucherId};
 use seckill::purchase::{Purchases, PurchasesOptions, Strategy};
-use seckill::store::{NewOrder, OrderIds, OrderWriter, Placement};
+use seckill::store::{DatabaseClock, NewOrder, OrderIds, OrderWriter, Placed};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -69,7 +69,8 @@ const TITLES: [(&str, [&str; 2]); 4] = [
 ];
 
 fn writing(world: &World, limits: Limits) -> OrderWriter {
-    OrderWriter::new(world.database.clone(), limits, false)
+    let clock = Arc::new(DatabaseClock::new(world.clock.clone()));
+    OrderWriter::new(world.database.clone(), clock, limits, false)
 }
 
 impl Door {
@@ -128,19 +129,11 @@ impl Door {
     async fn place(&self, writer: &OrderWriter, number: i64) -> Told {
         let at = self.world().clock.now();
         let order = NewOrder { id: self.ids.next().await.unwrap(), user: user(number), at };
-        let code = match writer.place(self.voucher, order).await.unwrap() {
-            Placement::Ordered(_) => return Told::of_order("ordered", order.id),
-            Placement::AlreadyBought(id) => return Told::of_order("already_bought", id),
-            Placement::SoldOut => "sold_out",
-            Placement::SaleNotStarted => "sale_not_started",
-            Placement::SaleEnded => "sale_ended",
-            Placement::SalePaused => "sale_paused",
-            Placement::DrawOpen => "draw_open",
-            Placement::LineOpen => "line_open",
-            Placement::VoucherNotFound => "voucher_not_found",
-            placed @ (Placement::IdTaken | Placement::TooSoon(_)) => panic!("{placed:?}"),
-        };
-        Told { code: code.to_owned(), order: None, begin_time: None }
+        match writer.place(self.voucher, order).await.unwrap() {
+            Placed::Ordered(_) => Told::of_order("ordered", order.id),
+            Placed::Refused(refusal) => refusal.into(),
+            Placed::IdTaken => panic!("another order has {}", order.id),
+        }
     }
 
     /// A request with a body goes by the router, and one without by the short way.
@@ -175,16 +168,21 @@ impl Told {
 
 impl From<Outcome> for Told {
     fn from(outcome: Outcome) -> Self {
-        let mut told = Self { code: outcome.code().to_owned(), order: None, begin_time: None };
         match outcome {
-            Outcome::Ordered(order) => told.order = Some(order.id),
-            Outcome::Refused(Refusal::AlreadyBought { order_id }) => told.order = Some(order_id),
-            Outcome::Refused(Refusal::SaleNotStarted { begin_time }) => {
-                told.begin_time = Some(begin_time)
-            }
-            Outcome::Refused(_) => {}
+            Outcome::Ordered(order) => Self::of_order("ordered", order.id),
+            Outcome::Refused(refusal) => refusal.into(),
         }
-        told
+    }
+}
+
+impl From<Refusal> for Told {
+    fn from(Refusal { code, member, .. }: Refusal) -> Self {
+        let (order, begin_time) = match member {
+            Some(Member::OrderId(order)) => (Some(order), None),
+            Some(Member::BeginTime(begin_time)) => (None, Some(begin_time)),
+            _ => (None, None),
+        };
+        Self { code: code.as_str().to_owned(), order, begin_time }
     }
 }
 

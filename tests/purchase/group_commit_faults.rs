@@ -41,7 +41,7 @@ async fn settled(world: &World, mut told: Vec<(i64, Answer)>) {
         let Ok(Outcome::Ordered(order)) = answer else { panic!("{number}: {answer:?}") };
         assert_eq!(order.user_id, user(number));
         let kept = orders::find(world.database.pool(), order.id.into(), None).await.unwrap();
-        assert_eq!(kept.order(), Some(order));
+        assert_eq!(kept, order);
     }
     assert_eq!(orders_in_good_books(world).await, count);
     eventually("every lock is free", async || no_lock(world, count).await).await;

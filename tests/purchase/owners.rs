@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use faults::Fault;
 use futures_util::future::join_all;
-use seckill::model::{Clock, Order, Outcome, Refusal, VoucherId};
+use seckill::model::{Clock, Code, Order, Outcome, Refusal, VoucherId};
 use seckill::purchase::Purchases;
 use seckill::store::FRESH_FOR;
 use seckill::store::order_steps::Actor;
@@ -134,7 +134,7 @@ async fn a_flood_of_one_user_does_not_reach_redis() {
         linked.redis.break_by(Fault::Down);
         // At once: one after the other they may take longer than the first purchase waits for the row.
         for again in join_all((0..100).map(|_| linked.shop.buy(user(1), voucher))).await {
-            assert_eq!(again.unwrap(), Outcome::Refused(Refusal::OrderInProgress));
+            assert_eq!(again.unwrap(), Outcome::Refused(Code::OrderInProgress.into()));
         }
         assert!(
             linked.shop.buy(user(2), voucher).await.is_err(),
@@ -163,7 +163,7 @@ async fn an_owner_who_asks_again_later_does_not_reach_the_row_of_the_sale() {
         // What was read a moment ago is not believed any more.
         tokio::time::sleep(FRESH_FOR).await;
         let again = node.buy(user(1), voucher).await.unwrap();
-        assert_eq!(again, Outcome::Refused(Refusal::AlreadyBought { order_id: order.id }));
+        assert_eq!(again, Outcome::Refused(Refusal::already_bought(order.id)));
         row.close().await.unwrap();
     })
     .await;

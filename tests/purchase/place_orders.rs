@@ -2,25 +2,26 @@
 //! nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
-use seckill::model::{Order, VoucherId};
-use seckill::store::{NewOrder, Placement, StoreError, orders};
+use seckill::model::{Member, Order, Refusal, VoucherId};
+use seckill::store::{NewOrder, Placed, StoreError, orders};
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 
 use testkit::shop::world::{World, midnight, run_sql};
 
 use super::placing::{
-    ORDERED, has, new_orders, none_is_placed, order, orders_in_good_books, place, transactions,
-    try_place, writer,
+    ORDERED, SOLD_OUT, has, new_orders, none_is_placed, order, orders_in_good_books, place,
+    transactions, try_place, writer,
 };
 
 /// The first id of a batch, its buyers, and what becomes of each.
-type Batch = (i64, &'static [i64], &'static [Placement]);
+type Batch = (i64, &'static [i64], &'static [Placed]);
 
 /// A name, the stock, the batches, and the stock that is left.
 const CASES: [(&str, i32, &[Batch], i64); 3] = [
@@ -37,10 +38,7 @@ const CASES: [(&str, i32, &[Batch], i64); 3] = [
         "nobody is told sold out while a voucher is left, and then those who have none",
         2,
         // The second order of user 1 does not take user 2's.
-        &[
-            (1, &[1, 1, 2], &[ORDERED, has(1), ORDERED]),
-            (11, &[3, 1], &[Placement::SoldOut, has(1)]),
-        ],
+        &[(1, &[1, 1, 2], &[ORDERED, has(1), ORDERED]), (11, &[3, 1], &[SOLD_OUT, has(1)])],
         0,
     ),
     (
@@ -49,9 +47,9 @@ const CASES: [(&str, i32, &[Batch], i64); 3] = [
         // It takes no place from those behind it.
         &[
             (2, &[9], &[ORDERED]),
-            (1, &[1, 2, 3], &[ORDERED, Placement::IdTaken, ORDERED]),
-            (1, &[4, 5], &[Placement::IdTaken, Placement::IdTaken]),
-            (3, &[6, 7, 8], &[Placement::IdTaken, ORDERED, Placement::SoldOut]),
+            (1, &[1, 2, 3], &[ORDERED, Placed::IdTaken, ORDERED]),
+            (1, &[4, 5], &[Placed::IdTaken, Placed::IdTaken]),
+            (3, &[6, 7, 8], &[Placed::IdTaken, ORDERED, SOLD_OUT]),
         ],
         0,
     ),
@@ -80,7 +78,8 @@ async fn each_order_of_a_batch_is_judged_by_those_before_it_and_always_alike() {
             for (placed, ((_, order), expected)) in
                 place(&writer, &later).await.into_iter().zip(all.iter().zip(*expected))
             {
-                let of_another = if *expected == ORDERED { has(order.id.get()) } else { *expected };
+                let of_another =
+                    if *expected == ORDERED { has(order.id.get()) } else { expected.clone() };
                 assert_eq!(placed, of_another);
             }
             assert_eq!(world.audit().await, audit);
@@ -96,12 +95,12 @@ async fn the_first_in_the_batch_get_the_last_vouchers() {
     let voucher = world.voucher(200).await.id;
     let all = new_orders(voucher, 1, &(1..=256).collect::<Vec<_>>());
     for (place, placed) in place(&writer(&world.database), &all).await.into_iter().enumerate() {
-        assert_eq!(placed, if place < 200 { ORDERED } else { Placement::SoldOut });
+        assert_eq!(placed, if place < 200 { ORDERED } else { SOLD_OUT });
     }
     // To the microsecond.
     let NewOrder { id, user, at } = all[17].1;
     let pool = world.database.pool();
-    let kept = orders::find(pool, id.into(), Some(user)).await.unwrap().order();
+    let kept = orders::find(pool, id.into(), Some(user)).await.ok();
     assert_eq!(kept, Some(Order::placed(id, user, voucher, at, None)));
     let audit = world.audit().await;
     assert!(audit.holds && audit.stock == 0, "{audit:?}");
@@ -129,17 +128,22 @@ async fn a_buyer_who_buys_again_too_soon_leaves_the_batch_to_its_neighbours() {
              from test_time, generate_series(1, {cancelled}) number"
         );
         run_sql(&world.database_url, &orders).await;
-        let again = midnight() + TimeDelta::seconds(pause_s);
+        let again = midnight() + Duration::from_secs(pause_s);
+        let too_soon = Refusal::too_many_requests(Duration::from_secs(pause_s));
         world.set_time(again - TimeDelta::microseconds(1)).await;
         let batch = new_orders(voucher, first + 500, &[1, 2, 3]);
         for _ in 0..2 {
             let placed = place(&writer, &batch).await;
-            assert_eq!(placed, [ORDERED, Placement::TooSoon(again), ORDERED], "{cancelled}");
+            assert_eq!(
+                placed,
+                [ORDERED, Placed::Refused(too_soon.clone()), ORDERED],
+                "{cancelled}"
+            );
         }
         world.set_time(again).await;
         assert_eq!(place(&writer, &batch).await, [ORDERED; 3], "{cancelled}");
         let none = place(&writer, &new_orders(voucher, first + 600, &[4])).await;
-        assert_eq!(none, [Placement::SoldOut]);
+        assert_eq!(none, [SOLD_OUT]);
     }
 }
 
@@ -173,10 +177,12 @@ async fn batches_beside_batches_keep_the_books() {
                 for _ in 0..2 {
                     for ((_, order), placed) in all.iter().zip(place(&writer, &all).await) {
                         let id = match placed {
-                            Placement::Ordered(_) => order.id,
-                            Placement::AlreadyBought(id) => id,
+                            Placed::Ordered(_) => order.id,
+                            Placed::Refused(Refusal {
+                                member: Some(Member::OrderId(id)), ..
+                            }) => id,
                             other => {
-                                assert_eq!(other, Placement::SoldOut);
+                                assert_eq!(other, SOLD_OUT);
                                 continue;
                             }
                         };
@@ -191,8 +197,8 @@ async fn batches_beside_batches_keep_the_books() {
     let audits = world.audits_hold().await;
     assert!(audits.iter().all(|audit| audit.orders > 0), "{audits:?}");
     for (user, id) in told {
-        let kept = orders::find(world.database.pool(), id.into(), Some(user)).await.unwrap();
-        assert!(kept.order().is_some(), "{user} was told of {id}");
+        let kept = orders::find(world.database.pool(), id.into(), Some(user)).await;
+        assert!(kept.is_ok(), "{user} was told of {id}");
     }
 }
 
@@ -342,7 +348,7 @@ async fn a_refusal_of_an_order_that_was_not_sent_makes_no_other_order_placed() {
     world.users(2).await;
     let voucher = world.voucher(5).await.id;
     let wrong = "create or replace function sell_many(
-            only_voucher bigint, vouchers bigint[], ids bigint[], users bigint[], times timestamptz[])
+            vouchers bigint[], ids bigint[], users bigint[], times timestamptz[])
         returns table (of_voucher bigint, order_id bigint, reason text, earlier_id bigint, to_pay bigint,
                        until timestamptz)
         language plpgsql as $$ begin

@@ -1,17 +1,26 @@
 //! Orders that are placed by the writer, without a lock and a memory.
 
+use std::sync::Arc;
+
 use chrono::TimeDelta;
 use futures_util::future::join_all;
 use group_commit::Limits;
-use seckill::model::{OrderId, VoucherId};
-use seckill::store::{Database, NewOrder, OrderWriter, Placement, StoreError};
+use seckill::model::{Code, ManualClock, Member, OrderId, Refusal, VoucherId};
+use seckill::store::{Database, DatabaseClock, NewOrder, OrderWriter, Placed, StoreError};
 use testkit::shop::world::{World, midnight, user};
 
 /// An order that costs nothing.
-pub const ORDERED: Placement = Placement::Ordered(None);
+pub const ORDERED: Placed = Placed::Ordered(None);
 
-pub const fn has(order_id: i64) -> Placement {
-    Placement::AlreadyBought(OrderId::new(order_id).unwrap())
+pub const fn refused(code: Code) -> Placed {
+    Placed::Refused(Refusal { code, member: None, detail: None })
+}
+
+pub const SOLD_OUT: Placed = refused(Code::SoldOut);
+
+pub const fn has(order_id: i64) -> Placed {
+    let member = Some(Member::OrderId(OrderId::new(order_id).unwrap()));
+    Placed::Refused(Refusal { code: Code::AlreadyBought, member, detail: None })
 }
 
 pub type OrderOf = (VoucherId, NewOrder);
@@ -31,8 +40,10 @@ pub fn new_orders(voucher: VoucherId, first: i64, buyers: &[i64]) -> Vec<OrderOf
     (first..).zip(buyers).map(|it| (voucher, order(it))).collect()
 }
 
+/// A writer for which it is always midnight.
 pub fn writer(database: &Database) -> OrderWriter {
-    OrderWriter::new(database.clone(), Limits::batches_of(256), false)
+    let clock = Arc::new(DatabaseClock::new(Arc::new(ManualClock::starting_at(midnight()))));
+    OrderWriter::new(database.clone(), clock, Limits::batches_of(256), false)
 }
 
 /// Places all of `orders` in one batch. All are submitted before the leader, which is a task of its
@@ -40,11 +51,11 @@ pub fn writer(database: &Database) -> OrderWriter {
 pub async fn try_place(
     writer: &OrderWriter,
     orders: &[OrderOf],
-) -> Vec<Result<Placement, StoreError>> {
+) -> Vec<Result<Placed, StoreError>> {
     join_all(orders.iter().map(|(voucher, order)| writer.place(*voucher, *order))).await
 }
 
-pub async fn place(writer: &OrderWriter, orders: &[OrderOf]) -> Vec<Placement> {
+pub async fn place(writer: &OrderWriter, orders: &[OrderOf]) -> Vec<Placed> {
     try_place(writer, orders).await.into_iter().map(Result::unwrap).collect()
 }
 

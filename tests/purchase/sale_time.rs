@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chrono::TimeDelta;
-use seckill::model::{ManualClock, Outcome, Refusal};
+use seckill::model::{Code, ManualClock, Member, Outcome, Refusal};
 use seckill::store::cancelled_sales;
 
 use testkit::shop::world::{World, each_strategy, midnight, run_sql, user};
@@ -26,9 +26,10 @@ async fn a_node_whose_clock_is_an_hour_off_sells_when_the_sale_is_on_and_not_oth
             assert_eq!(order.created_at, midnight());
             let begin_time = coming.begin_time;
             let early = node.buy(buyer, coming.id).await.unwrap();
-            assert_eq!(early, Outcome::Refused(Refusal::SaleNotStarted { begin_time }));
+            let not_started = Refusal::from(Code::SaleNotStarted);
+            assert_eq!(early, Outcome::Refused(not_started.with(Member::BeginTime(begin_time))));
             let late = node.buy(buyer, over).await.unwrap();
-            assert_eq!(late, Outcome::Refused(Refusal::SaleEnded));
+            assert_eq!(late, Outcome::Refused(Code::SaleEnded.into()));
         }
         world.audits_hold().await;
     })
@@ -63,7 +64,7 @@ async fn a_cancelled_sale_sells_nothing_whatever_the_clock_says() {
         cancelled_sales::close(steps, voucher).await.unwrap();
         world.set_time(midnight() - TimeDelta::seconds(2)).await;
         let node = world.shop().await;
-        let refused = Outcome::Refused(Refusal::SaleEnded);
+        let refused = Outcome::Refused(Code::SaleEnded.into());
         assert_eq!(node.buy(user(1), voucher).await.unwrap(), refused);
         // An order that nobody ends is named.
         let place = "insert into orders (id, user_id, voucher_id, created_at)

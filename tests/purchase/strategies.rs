@@ -62,7 +62,7 @@ async fn a_buyer_is_told_of_the_order_from_memory_and_is_forgotten_within_a_seco
                 let Outcome::Ordered(order) = seller.buy(buyer, voucher).await.unwrap() else {
                     return false;
                 };
-                let refused = Outcome::Refused(Refusal::AlreadyBought { order_id: order.id });
+                let refused = Outcome::Refused(Refusal::already_bought(order.id));
                 let again = async || shop.buy(buyer, voucher).await.unwrap() == refused;
                 let by_the_database = !is_sold_elsewhere || again().await;
                 run_sql(&world.database_url, "delete from orders").await;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Answer, Design, Purchase, Resources, RungError};
-use seckill::model::{Outcome, Refusal, SystemClock};
+use seckill::model::{Code, Outcome, SystemClock};
 use seckill::purchase::{PurchaseError, Purchases, PurchasesOptions, Strategy};
 use seckill::store::Database;
 
@@ -38,11 +38,13 @@ impl Design for GroupCommit {
     async fn buy(&self, purchase: &Purchase) -> Result<Answer, RungError> {
         match self.purchases.buy(purchase.user, purchase.voucher).await? {
             Outcome::Ordered(order) => Ok(Answer::Ordered(order.id.get())),
-            Outcome::Refused(Refusal::AlreadyBought { .. }) => Ok(Answer::AlreadyBought),
-            Outcome::Refused(Refusal::OrderInProgress) => Ok(Answer::InProgress),
-            Outcome::Refused(Refusal::SoldOut) => Ok(Answer::SoldOut),
-            // A voucher that is not on sale is no design's business.
-            Outcome::Refused(_) => Err(PurchaseError::Overloaded.into()),
+            Outcome::Refused(refusal) => match refusal.code {
+                Code::AlreadyBought => Ok(Answer::AlreadyBought),
+                Code::OrderInProgress => Ok(Answer::InProgress),
+                Code::SoldOut => Ok(Answer::SoldOut),
+                // A voucher that is not on sale is no design's business.
+                _ => Err(PurchaseError::Overloaded.into()),
+            },
         }
     }
 

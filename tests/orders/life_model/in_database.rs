@@ -1,8 +1,9 @@
 //! The steps of the model by the database's functions, in a session that a test may stop between two statements.
 
+use seckill::store::Stop;
 use seckill::store::gateway_messages::{CANCELLATIONS, PaymentCancellation};
 use seckill::store::payments::{PaymentId, keep_pay_url};
-use seckill::store::vouchers::{self, Changed, StockChange, VoucherChange};
+use seckill::store::vouchers::{self, StockChange, VoucherChange};
 use seckill::store::{cancelled_sales, order_steps};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use testkit::shop::world::World;
@@ -86,10 +87,11 @@ impl InDatabase {
 
     async fn serve(&mut self, case: &Case<'_>) -> String {
         for voucher in case.vouchers {
-            let mut served = String::new();
-            while served != "idle" {
+            self.says(format!("select draw_entries({voucher})")).await;
+            let mut served = "offered".to_owned();
+            while served == "offered" {
                 let ids: Vec<i64> = (0..OFFERS).map(|_| case.new_id()).collect();
-                let call = format!("select serve_line({voucher}, array{ids:?}::bigint[])");
+                let call = format!("select offer_to_line({voucher}, array{ids:?}::bigint[])");
                 served = self.says(call).await;
             }
         }
@@ -111,21 +113,23 @@ fn sum(case: &Case<'_>, nth: Nth, number: i32, money: Money) -> String {
 /// The statement that takes a step, and says what it answers, or the number of the state of the order.
 fn statement(case: &Case<'_>, step: Step) -> String {
     let of = |nth| of(case, nth);
-    let done =
-        |call| format!("select case when done then 'done' else status::text end from {call}");
+    let done = |call| {
+        format!(
+            "select case refusal when 'order_state' then order_status::text else coalesce(refusal, 'done') end
+             from {call}"
+        )
+    };
     let sell = |voucher, id, buyer, time| {
         format!(
             "select coalesce((
-                select case reason when 'too_soon' then 'too_many_requests' else reason end
-                from sell({voucher}, array[{id}], array[{buyer}], array({time}))), 'ordered')"
+                select reason from sell({voucher}, array[{id}], array[{buyer}], array({time}))), 'ordered')"
         )
     };
     // `id`: that of the new entry, or null.
     let enter = |buyer, sale: Sale, id| {
         let voucher = case.vouchers[sale];
         format!(
-            "select case outcome when 'entered' then concat_ws(' as ', outcome, ahead + 1)
-                    when 'too_soon' then 'too_many_requests' else outcome end
+            "select case outcome when 'entered' then concat_ws(' as ', outcome, ahead + 1) else outcome end
              from enter_line({voucher}, array[{buyer}], array[{id}])"
         )
     };
@@ -170,13 +174,11 @@ fn or_refused(said: String) -> String {
 
 async fn change(case: &Case<'_>, sale: Sale, change: VoucherChange) -> Option<String> {
     let changed = vouchers::change(case.pool(), case.vouchers[sale], &change).await;
-    let word = match known(changed)? {
-        Changed::Voucher(_) => "changed",
-        Changed::SoldAlready => "stock_is_sold",
-        Changed::SaleCancelled => "sale_cancelled",
-        other => panic!("{other:?}"),
-    };
-    Some(word.to_owned())
+    match changed {
+        Ok(_) => Some("changed".to_owned()),
+        Err(Stop::Refused(refusal)) => Some(refusal.code.as_str().to_owned()),
+        Err(Stop::Failed(error)) => known(Err(error)),
+    }
 }
 
 impl Driver for InDatabase {

@@ -34,7 +34,7 @@ impl Step {
     /// The functions between whose statements it can be stopped.
     pub const fn functions(self) -> &'static [&'static str] {
         match self {
-            Self::Buy(..) | Self::BuyAgain(_) => &["sell"],
+            Self::Buy(..) | Self::BuyAgain(_) => &["sell", "place_orders"],
             Self::Open(_) => &["open_payment"],
             Self::Took(..) => &["apply_payment", "judge_payment"],
             Self::Failed(..) => &["fail_payment"],
@@ -46,7 +46,7 @@ impl Step {
             Self::Expire => &["expire_orders"],
             Self::Answered(..) => &["finish_refund"],
             Self::Enter(..) | Self::Leave(..) => &["enter_line"],
-            Self::Serve => &["serve_line"],
+            Self::Serve => &["draw_entries", "offer_to_line"],
             _ => &[],
         }
     }

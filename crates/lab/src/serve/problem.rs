@@ -1,6 +1,6 @@
 //! Answers that are no success: problems of the production API, and four that only the lab has.
 
-use axum::http::StatusCode;
+use std::borrow::Cow;
 
 use ladder::{Answer, RungError};
 use seckill::http::ApiError;
@@ -8,35 +8,39 @@ use seckill::http::problem::{Code, ProblemKind};
 use seckill::store::StoreError;
 
 pub(super) static RUNG_NOT_FOUND: ProblemKind = ProblemKind {
-    status: StatusCode::NOT_FOUND,
+    status: 404,
+    member: None,
     code: "rung_not_found",
     english_title: "There is no such rung",
     chinese_title: "没有这一级",
 };
 
 pub(super) static ORDER_FAILED: ProblemKind = ProblemKind {
-    status: StatusCode::CONFLICT,
+    status: 409,
+    member: None,
     code: "order_failed",
     english_title: "The order could not be carried out",
     chinese_title: "订单未能完成",
 };
 
 pub(super) static REFUSED: ProblemKind = ProblemKind {
-    status: StatusCode::TOO_MANY_REQUESTS,
+    status: 429,
+    member: None,
     code: "refused",
     english_title: "You are not let in now",
     chinese_title: "现在没有放行",
 };
 
 pub(super) static NO_PURCHASE: ProblemKind = ProblemKind {
-    status: StatusCode::NOT_FOUND,
+    status: 404,
+    member: None,
     code: "no_purchase",
     english_title: "There is no order of this user",
     chinese_title: "该用户没有订单",
 };
 
 /// Cannot be answered now, and why.
-pub(super) fn unavailable(why: impl Into<String>) -> ApiError {
+pub(super) fn unavailable(why: impl Into<Cow<'static, str>>) -> ApiError {
     ApiError::unavailable().detail(why)
 }
 
