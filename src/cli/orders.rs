@@ -7,7 +7,7 @@ use strum::VariantNames;
 
 use super::stores::{Access, DatabaseArgs};
 use crate::http::voucher_orders::{CSV_PAGE, OrderOfBuyerBody, csv_page};
-use crate::model::{Currency, OrderId, OrderStatus, VoucherId};
+use crate::model::{Code, Currency, OrderId, OrderStatus, VoucherId};
 use crate::store::order_steps::{self, AdministratorStep};
 use crate::store::orders::OrderKey;
 use crate::store::{Database, Stop, orders};
@@ -86,7 +86,13 @@ async fn settle(database: &Database, key: OrderKey) -> anyhow::Result<()> {
         let step = AdministratorStep::SettleOutside;
         order_steps::take(database.steps(), step, &order, None).await.map(drop)
     };
-    settle().await.with_context(|| format!("order {id} was not settled"))?;
+    let settled = settle().await.map_err(|stop| match stop {
+        Stop::Refused(refusal) if refusal.code == Code::OrderAmbiguous => {
+            refusal.detail("by --voucher").into()
+        }
+        stop => stop,
+    });
+    settled.with_context(|| format!("order {id} was not settled"))?;
     Ok(program::say(format!("order {id} is refunded: settled outside the gateway"))?)
 }
 

@@ -192,7 +192,10 @@ impl Refusal {
     fn sentence(&self) -> String {
         let said = match &self.member {
             Some(Member::OrderStatus(status)) => format!(": it is {}", status.as_str()),
-            Some(Member::VoucherIds(vouchers)) => format!(": {vouchers:?}"),
+            Some(Member::VoucherIds(vouchers)) => {
+                let vouchers: Vec<String> = vouchers.iter().map(ToString::to_string).collect();
+                format!(": {}", vouchers.join(", "))
+            }
             _ => String::new(),
         };
         let detail = self.detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();

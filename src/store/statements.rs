@@ -98,16 +98,17 @@ impl<'p> Work<'p> {
         self,
         work: impl AsyncFnOnce(&mut DatabaseSession) -> Result<T, E>,
     ) -> Result<T, StoreError> {
-        let done = at_most(self.within, async {
+        // On the heap: each function around a future holds it more than once, and a thread's stack is small.
+        let answer = Box::pin(async {
             let session = connect(self.pool).await;
             if let Err(error) = &session
                 && self.tells_outages
             {
                 OUTAGE.begins(error);
             }
-            at_most(self.within_once_connected, session?.run(self.begin, work)).await
+            at_most(self.within_once_connected, Box::pin(session?.run(self.begin, work))).await
         });
-        let done = done.await;
+        let done = at_most(self.within, answer).await;
         if self.tells_outages {
             OUTAGE.observe(&done);
         }

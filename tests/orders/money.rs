@@ -36,7 +36,7 @@ async fn a_refund_that_the_gateway_never_takes_is_settled_outside_it() {
     let program = Program::on(&till.world);
     let settle = ["orders", "settle", orders[1].as_str()];
     till.pay(2, &orders[1], "t2").await;
-    program.run(&settle).await.refused(1, "is paid, and not refunding");
+    program.run(&settle).await.refused(1, "it is paid");
     till.pay(1, &orders[0], "t1").await;
     till.admin_step(&orders[0], "refund").await.is(202);
     till.own_step(1, &orders[0], "settlement").await.problem(403, "forbidden");
