@@ -4,15 +4,13 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::postgres::PgPool;
-use tokio::sync::Semaphore;
 
 use super::statements::{Work, in_time};
 use super::{StoreError, order_steps, users};
 use crate::model::UserId;
 
-/// One end of sessions is written at a time. It has a row that is there, which is free at once unless another session
-/// holds it: a user who asks again and again then keeps the place from the others for a moment only.
-static REVOKING: Semaphore = Semaphore::const_new(1);
+/// A user has a row that is there, which is free at once unless another session holds it: whoever asks again and again then
+/// keeps the place from the others for a moment only.
 const GIVES_WAY_AT_ONCE: &str = "set local lock_timeout = '50ms'";
 
 /// Ends all sessions of `user`. Returns the instant of the end, which is later than that of each end before, also where
@@ -30,7 +28,6 @@ pub async fn revoke(pool: &PgPool, user: UserId) -> Result<Option<DateTime<Utc>>
     )
     .bind(user.get())
     .bind(after.map_or(now, |after| after.max(now)));
-    let _one = users::place_of(&REVOKING).await?;
     let _place = users::place_of(&users::WRITING).await?;
     let end = Work::step_with(GIVES_WAY_AT_ONCE, pool);
     end.run(async |session| query.fetch_optional(session).await).await
