@@ -274,7 +274,7 @@ fn placed(row: &SoldRow, clock: &DatabaseClock) -> Result<Option<Placed>, StoreE
         ("id_taken", _) => Ok(Some(Placed::IdTaken)),
         _ => match Refusal::read(word, *earlier, *until, || clock.now()) {
             Some(refusal) => Ok(Some(Placed::Refused(refusal))),
-            None => Err(StoreError::defect(Service::Postgres, format!("the database says of an order {row:?}"))),
+            None => Err(StoreError::defect(Service::Postgres, format!("sold as {row:?}"))),
         },
     }
 }
