@@ -1,4 +1,5 @@
--- The tables: users, vouchers, their sales, orders, and the money. The functions are in the next file.
+-- The tables: users, vouchers, their sales, orders, and the money. The functions are in the next file, and at its head the
+-- names of the numbers that stand here: a state, an actor, whom a stock is held for.
 --
 -- Until 0.1.0 is published these two files are edited in place (CONTRIBUTING.md).
 

@@ -3,7 +3,7 @@
 //!
 //! The modules in reading order, which is also the order of their dependencies:
 //!
-//! 1. [`model`]: ids, clock, voucher, outcome and refusal; pure types.
+//! 1. [`model`]: ids, clock, voucher, outcome, and the table of refusals; pure types.
 //! 2. [`store`]: PostgreSQL, and what the server keeps in Redis: queries, key names, the order-id worker,
 //!    the order writer.
 //! 3. [`purchase`]: the purchase, its strategies, what memory knows, the circuit breaker, the audit.

@@ -1,4 +1,4 @@
-//! A draw, as it is published, and as anybody can recompute it. What draws is a function of the database (`serve_line`); an
+//! A draw, as it is published, and as anybody can recompute it. What draws is a function of the database (`draw_entries`); an
 //! audit has a query of its own.
 
 use chrono::{DateTime, Utc};

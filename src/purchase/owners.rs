@@ -5,7 +5,7 @@
 //! When a sale has sold out, is paused, is held for a draw or a line, or has ended, and so many have asked that a load would have cost
 //! less, a task loads all of its owners into memory; the refusals after that need no store. Nobody waits
 //! for a load. Memory is exact for one revision of the voucher: in such a sale no order is placed and none
-//! comes back without a new revision (`sell` in migrations/0002_functions.sql says why).
+//! comes back without a new revision (`place_orders` in migrations/0002_functions.sql says why).
 
 use std::collections::HashMap;
 use std::sync::Arc;

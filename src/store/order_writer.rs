@@ -255,7 +255,7 @@ async fn sell(
     });
     let all = all.collect();
     // Where a name fits no order, an order that was refused would count as placed.
-    assert_eq!(count, rows.len(), "sell names orders that it was not asked for: {rows:?}");
+    assert_eq!(count, rows.len(), "the database names orders that it was not asked for: {rows:?}");
     Ok(all)
 }
 
@@ -274,7 +274,7 @@ fn placed(row: &SoldRow, clock: &DatabaseClock) -> Result<Option<Placed>, StoreE
         ("id_taken", _) => Ok(Some(Placed::IdTaken)),
         _ => match Refusal::read(word, *earlier, *until, || clock.now()) {
             Some(refusal) => Ok(Some(Placed::Refused(refusal))),
-            None => Err(StoreError::defect(Service::Postgres, format!("sell says {row:?}"))),
+            None => Err(StoreError::defect(Service::Postgres, format!("sold as {row:?}"))),
         },
     }
 }

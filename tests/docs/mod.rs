@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod doors;
+mod functions;
 mod observability;
 mod reliability;
 mod texts;

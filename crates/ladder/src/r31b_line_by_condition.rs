@@ -4,7 +4,7 @@
 //! *Breaks when* nothing breaks it. It costs a lock of the row for each place in line; and who is offered a voucher and
 //! does not pay holds it up for that time.
 //! *Next.* Nothing is left to mend. Production does the same with many places at once, in functions of the database
-//! (`serve_line`, `mark_line`), and draws by them, too.
+//! (`offer_to_line`, `mark_line`).
 
 use async_trait::async_trait;
 use sqlx::{PgConnection, PgPool};
