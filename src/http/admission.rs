@@ -88,41 +88,71 @@ impl FromRequestParts<App> for Anybody {
 }
 
 /// One of the [`Limits`].
-type Which = fn(&Limits) -> &Limiter<IpAddr>;
+pub(super) type Which = fn(&Limits) -> &Limiter<IpAddr>;
 
-/// Whom a layer limits one by one, beside all together.
-#[derive(Debug, Clone, Copy)]
-pub enum Whom {
-    /// Nobody: the routes may do without a token.
-    Nobody,
-    /// Each buyer: the routes need a token. An administrator has other permits, once it is known that the user is one:
-    /// buyers can take none of them.
-    Buyers,
-    /// Each address, whatever token it shows: it takes nothing from the others.
-    Strangers,
-    /// The same, of requests that take no connection of a pool for longer than a command of Redis: they are broken off
-    /// when their clients leave.
-    ConnectedStrangers,
+/// Who asks for a route: so whom its layer limits one by one, beside all together, and what the route refuses for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// Somebody who may do without a token.
+    Anybody,
+    /// Somebody with a token. An administrator has other permits, once it is known that the user is one: buyers can take none
+    /// of them.
+    Buyer,
+    /// The same, of whom the handler wants to know that the user is an administrator.
+    Administrator,
+    /// Somebody who logs in. Each address has its share, whatever token it shows: it takes nothing from the others.
+    Stranger,
+    /// The same, with a request that takes no connection of a pool for longer than a command of Redis: it is broken off when
+    /// its client leaves.
+    ConnectedStranger,
+    /// The payment gateway, which signs what it sends.
+    Gateway,
+    /// Whoever looks after the process: it is answered without a store.
+    Operator,
+}
+
+impl Who {
+    /// Whether the route needs a token.
+    pub const fn has_token(self) -> bool {
+        matches!(self, Self::Buyer | Self::Administrator)
+    }
+
+    /// What each such route may refuse. Every one refuses a body that is too large or breaks off.
+    pub const fn refusals(self) -> &'static [Code] {
+        use Code::{Forbidden, InvalidRequest, TooManyRequests, Unauthenticated, Unavailable};
+        match self {
+            Self::Anybody => &[InvalidRequest, Unavailable],
+            Self::Buyer => &[InvalidRequest, Unavailable, Unauthenticated, TooManyRequests],
+            Self::Administrator => {
+                &[InvalidRequest, Unavailable, Unauthenticated, TooManyRequests, Forbidden]
+            }
+            Self::Stranger | Self::ConnectedStranger => {
+                &[InvalidRequest, Unavailable, TooManyRequests]
+            }
+            Self::Gateway => &[InvalidRequest, Unavailable, Forbidden],
+            Self::Operator => &[InvalidRequest],
+        }
+    }
 }
 
 /// `routes` within one of the limits.
 pub fn limited<S: Clone + Send + Sync + 'static>(
     app: &App,
     which: Which,
-    whom: Whom,
+    who: Who,
     routes: Router<S>,
 ) -> Router<S> {
-    routes.route_layer(from_fn_with_state((app.clone(), which, whom), pass))
+    routes.route_layer(from_fn_with_state((app.clone(), which, who), pass))
 }
 
 /// Load shedding: beyond the limit a request is refused at once, so that it does not queue for the few
 /// connections of these routes.
 async fn pass(
-    State((app, which, whom)): State<(App, Which, Whom)>,
+    State((app, which, who)): State<(App, Which, Who)>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let held = match admit(&app, which, whom, &mut request) {
+    let held = match admit(&app, which, who, &mut request) {
         Ok(held) => held,
         Err(error) => return error.into_response(),
     };
@@ -130,7 +160,7 @@ async fn pass(
         let _held = held;
         next.run(request).await
     };
-    if matches!(whom, Whom::ConnectedStrangers) {
+    if who == Who::ConnectedStranger {
         return answer.await;
     }
     // All others run to their ends, also if their clients leave: a connection on which a statement was broken off would
@@ -143,13 +173,13 @@ async fn pass(
 fn admit(
     app: &App,
     which: Which,
-    whom: Whom,
+    who: Who,
     request: &mut Request,
 ) -> Result<(Permit<IpAddr>, Option<Permit<UserId>>), ApiError> {
     let limits = &app.memory().limits;
-    match whom {
-        Whom::Nobody => Ok((which(limits).take(None)?, None)),
-        Whom::Buyers => {
+    match who {
+        Who::Anybody | Who::Gateway | Who::Operator => Ok((which(limits).take(None)?, None)),
+        Who::Buyer | Who::Administrator => {
             let session = app.session(request.headers(), request.extensions())?;
             let of_buyer = app.admit(session.user)?;
             // For the handler.
@@ -157,7 +187,7 @@ fn admit(
             let limiter = if of_buyer.is_some() { which(limits) } else { &limits.administration };
             Ok((limiter.take(None)?, of_buyer))
         }
-        Whom::Strangers | Whom::ConnectedStrangers => {
+        Who::Stranger | Who::ConnectedStranger => {
             let address = app.address_of(request.headers(), request.extensions());
             Ok((limits.admit_login(which(limits), address)?, None))
         }

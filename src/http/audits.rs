@@ -23,14 +23,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// at a time in one server.
 #[utoipa::path(post, path = "/api/vouchers/{id}/audit", tag = "operations",
     operation_id = "audit_voucher",
-    security(("token" = [])),
     params(("id" = Id, Path, description = "the voucher")),
     responses(
         (status = 200, body = VoucherAudit, description = "the verdict, from one snapshot"),
-        (status = 403, description = "`forbidden`: not an administrator"),
-        (status = 404, description = "`voucher_not_found`"),
-        (status = 429, description = "`too_many_requests`, with `Retry-After`: another audit is \
-            under way"),
     ))]
 pub async fn create(
     State(app): State<App>,

@@ -67,14 +67,10 @@ async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Option<Entr
 
 /// Enters the draw of a voucher, or stands in line for it: once, however often it is asked for.
 #[utoipa::path(post, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "enter",
-    security(("token" = [])),
     params(("id" = Id, Path, description = "the voucher")),
     responses(
         (status = 200, body = EntryBody, description = "the buyer had entered before"),
         (status = 201, body = EntryBody, description = "entered"),
-        (status = 404, description = "`voucher_not_found`"),
-        (status = 409, description = "`already_bought` (with `order_id`), `draw_closed`, `line_closed`, \
-            `sale_not_started`, `sale_paused` or `sale_ended`"),
     ))]
 pub async fn enter(
     State(app): State<App>,
@@ -99,11 +95,9 @@ pub async fn enter(
 
 /// One's own latest entry for a voucher, and the place in line.
 #[utoipa::path(get, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "find_entry",
-    security(("token" = [])),
     params(("id" = Id, Path, description = "the voucher")),
     responses(
         (status = 200, body = EntryBody, description = "the entry"),
-        (status = 404, description = "`entry_not_found`"),
     ))]
 pub async fn find(
     State(app): State<App>,
@@ -115,14 +109,12 @@ pub async fn find(
 }
 
 /// Leaves the draw, or the line: the place is lost.
+///
+/// Nobody leaves a draw between the close of its entries and the draw (409 `draw_closed`).
 #[utoipa::path(delete, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "leave",
-    security(("token" = [])),
     params(("id" = Id, Path, description = "the voucher")),
     responses(
         (status = 204, description = "the buyer waits no longer, or did not"),
-        (status = 404, description = "`voucher_not_found`"),
-        (status = 409, description = "`draw_closed`: the entries are published, and the draw is to come; \
-            `already_bought` (with `order_id`)"),
     ))]
 pub async fn leave(
     State(app): State<App>,
@@ -137,11 +129,12 @@ pub async fn leave(
 
 /// What is published of the draw of a voucher: the seed's hash from the first moment, the entries once they are closed,
 /// the seed once they are drawn.
+///
+/// `not_found`: the voucher has no draw.
 #[utoipa::path(get, path = "/api/vouchers/{id}/draw", tag = "entries", operation_id = "find_draw",
     params(("id" = Id, Path, description = "the voucher")),
     responses(
         (status = 200, body = Draw, description = "at most a second old"),
-        (status = 404, description = "`not_found`: the voucher has no draw"),
     ))]
 pub async fn draw(
     State(app): State<App>,
@@ -161,12 +154,9 @@ fn no_draw() -> ApiError {
 
 /// How many wait for a voucher, and how far its draw is.
 #[utoipa::path(get, path = "/api/vouchers/{id}/line", tag = "entries", operation_id = "count_line",
-    security(("token" = [])),
     params(("id" = Id, Path, description = "the voucher")),
     responses(
         (status = 200, body = Line, description = "the numbers"),
-        (status = 403, description = "`forbidden`: not an administrator"),
-        (status = 404, description = "`voucher_not_found`"),
     ))]
 pub async fn line(
     State(app): State<App>,
@@ -187,17 +177,14 @@ pub struct NumberBody {
 }
 
 /// Tells the public number that goes into a draw, after the close of its entries: once, while the sale is on.
+///
+/// `draw_open`: the entries are not closed yet. `draw_closed`: the draw has another number, or takes none. `not_found`: the
+/// voucher has no draw. While the sale is paused or over, nothing is drawn.
 #[utoipa::path(put, path = "/api/vouchers/{id}/draw", tag = "entries", operation_id = "tell_number",
-    security(("token" = [])),
     params(("id" = Id, Path, description = "the voucher")),
     request_body = NumberBody,
     responses(
         (status = 204, description = "the draw has this number"),
-        (status = 403, description = "`forbidden`: not an administrator"),
-        (status = 404, description = "`not_found`: the voucher has no draw"),
-        (status = 409, description = "`draw_open`: the entries are not closed yet; \
-            `draw_closed`: the draw has another number, or takes none; `sale_paused` or `sale_ended`: it is not drawn now"),
-        (status = 422, description = "`invalid_request`"),
     ))]
 pub async fn tell_number(
     State(app): State<App>,

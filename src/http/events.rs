@@ -129,14 +129,13 @@ async fn stream(app: &App, client: ClientAddress, topic: Topic) -> Result<Respon
 ///
 /// Server-sent events. First comes the time (`event: time`, `data: {"now": …}`), then each voucher as it is
 /// (`event: voucher`), then each that changes, at most twice a second. `now` of a voucher is when it had
-/// changed. A reader who is slow hears the newest state and not what was between. After 15 seconds of
-/// silence comes the time. The stream ends when the server stops; `retry` says when to open another one.
+/// changed. A reader who is slow gets the newest state and not what was between. After 15 seconds of
+/// silence comes the time. The stream ends when the server stops; `retry` says when to open another one. When there are as many
+/// streams as there may be, in all or of one address, the answer is 503.
 #[utoipa::path(get, path = "/api/events", tag = "events", operation_id = "watch_vouchers",
     responses(
         (status = 200, content_type = "text/event-stream", body = StreamEvent,
             description = "events, until the client leaves; the schema is that of each event"),
-        (status = 503, description = "`unavailable`, with `Retry-After`: also when there are as many \
-            streams, in all or of one address, as there may be"),
     ))]
 pub async fn of_all(State(app): State<App>, client: ClientAddress) -> Result<Response, ApiError> {
     stream(&app, client, Topic::FirstPage).await
@@ -150,9 +149,6 @@ pub async fn of_all(State(app): State<App>, client: ClientAddress) -> Result<Res
     responses(
         (status = 200, content_type = "text/event-stream", body = StreamEvent,
             description = "events, until the client leaves; the schema is that of each event"),
-        (status = 404, description = "`voucher_not_found`"),
-        (status = 503, description = "`unavailable`, with `Retry-After`: also when there are as many \
-            streams, in all or of one address, as there may be"),
     ))]
 pub async fn of_voucher(
     State(app): State<App>,

@@ -37,9 +37,9 @@ pub mod voucher_pages;
 pub mod vouchers;
 pub mod webhook;
 
-pub use admission::{Whom, limited};
+pub use admission::{Who, limited};
 pub use language::Language;
 pub use problem::ApiError;
-pub use router::{api, router, served, with_common_layers};
+pub use router::{ROUTES, Route, api, router, served, with_common_layers};
 pub use state::{App, AppParts};
 pub use texts::{TextFile, Texts};

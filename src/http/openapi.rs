@@ -1,29 +1,32 @@
-//! The API described: OpenAPI 3.1.
+//! The API described: OpenAPI 3.1. Successes are described where the handlers are, refusals by the table of routes.
+
+use std::collections::BTreeMap;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::http::header;
+use axum::http::{Method, header};
 use axum::routing::get;
 use chrono::{DateTime, Utc};
 use serde_json::json;
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
-use utoipa::openapi::{Content, HeaderBuilder, Ref, RefOr, Response};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{Content, HeaderBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::event_hub::VoucherEvent;
 use super::events::TimeEvent;
+use super::problem::{Code, ProblemKind};
+use super::router::{Operations, ROUTES, Route};
 use super::schemas::{Id, Limit, ProblemCode};
-use super::{audits, entries, events, operations, orders, payments, sessions};
-use super::{voucher_orders, vouchers};
 use crate::model::OrderStatus;
+use crate::model::refusal::MemberKind;
 
 /// Where the description is.
 pub(super) const PATH: &str = "/api/openapi.json";
 
-/// Collects the descriptions that stand with the handlers.
+/// What the handlers say of themselves, and what [`ROUTES`] says of their refusals.
 #[derive(Debug, OpenApi)]
 #[openapi(
     info(title = "seckill", description = "A flash-sale voucher backend. Every refusal and \
@@ -32,45 +35,33 @@ pub(super) const PATH: &str = "/api/openapi.json";
         Every route: another path is 404 `not_found`; another method is 405 \
         `method_not_allowed`, and `Allow` names those that the route takes (`HEAD` with every \
         `GET`). What is not HTTP is 400, and a head beyond 32 KiB is 431, without a body."),
-    paths(
-        sessions::send_code,
-        sessions::create,
-        sessions::end_all,
-        sessions::me,
-        vouchers::list,
-        vouchers::find,
-        vouchers::create,
-        vouchers::change,
-        audits::create,
-        entries::enter,
-        entries::find,
-        entries::leave,
-        entries::draw,
-        entries::line,
-        entries::tell_number,
-        events::of_all,
-        events::of_voucher,
-        orders::buy,
-        orders::list,
-        orders::find,
-        orders::settle,
-        orders::list_steps,
-        orders::cancel,
-        orders::refund,
-        orders::redeem,
-        voucher_orders::list,
-        payments::create,
-        payments::notify,
-        payments::list_refunds,
-        payments::list_unmatched,
-        operations::healthz,
-        operations::readyz,
-        operations::metrics,
-    ),
     components(schemas(Problem, Id, Limit, ProblemCode, VoucherEvent<'static>, TimeEvent)),
-    modifiers(&TokenScheme, &OptionalBody, &Problems, &Headers)
+    modifiers(&Operations, &TokenScheme)
 )]
 pub struct ApiDoc;
+
+impl Modify for Operations {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        document.merge(Self::openapi());
+        for route in ROUTES {
+            let operation = described(document, route);
+            if operation.operation_id.as_deref() == Some("buy")
+                && let Some(RefOr::T(body)) = &mut operation.request_body
+            {
+                // A purchase needs no body, but `null` is none. The annotation knows no such body.
+                body.required = None;
+            }
+            if route.who.has_token() {
+                operation.security = Some(vec![SecurityRequirement::new("token", [""; 0])]);
+            }
+            let responses = &mut operation.responses.responses;
+            for (status, description) in refusals(route) {
+                responses.insert(status.to_string(), refusal(status, &description).into());
+            }
+            responses.values_mut().for_each(require_headers);
+        }
+    }
+}
 
 struct TokenScheme;
 
@@ -117,110 +108,75 @@ struct Problem {
     request_id: String,
 }
 
-/// Every operation, with its path.
-fn described(
-    document: &mut utoipa::openapi::OpenApi,
-) -> impl Iterator<Item = (&String, &mut Operation)> {
-    document.paths.paths.iter_mut().flat_map(|(path, item)| {
-        let operations =
-            [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
-        operations.into_iter().flatten().map(move |operation| (path, operation))
-    })
+/// What the handler of a route says of it.
+fn described<'a>(document: &'a mut utoipa::openapi::OpenApi, route: &Route) -> &'a mut Operation {
+    let operation = document.paths.paths.get_mut(route.path).and_then(|item| match route.method {
+        Method::GET => item.get.as_mut(),
+        Method::POST => item.post.as_mut(),
+        Method::PUT => item.put.as_mut(),
+        Method::PATCH => item.patch.as_mut(),
+        Method::DELETE => item.delete.as_mut(),
+        _ => None,
+    });
+    operation.unwrap_or_else(|| unreachable!("the handler says another path of {route:?}"))
 }
 
-/// A purchase needs no body, but `null` is none. The annotation knows no such body.
-struct OptionalBody;
-
-impl Modify for OptionalBody {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        for (_, operation) in described(document) {
-            if operation.operation_id.as_deref() == Some("buy")
-                && let Some(RefOr::T(body)) = &mut operation.request_body
-            {
-                body.required = None;
-            }
+/// What a route refuses, by status.
+fn refusals(route: &Route) -> BTreeMap<u16, String> {
+    let too_large = "`invalid_request`: the body is larger than 16 KiB".to_owned();
+    let mut described = BTreeMap::from([(413, too_large)]);
+    for code in route.refusals() {
+        let of_status = described.entry(code.kind().status).or_default();
+        if !of_status.is_empty() {
+            of_status.push_str("; ");
         }
+        of_status.push_str(&sentence(code));
     }
+    described
 }
 
-/// Says of every refusal that it is a [`Problem`], and describes those that the path, the token and the layer around
-/// all routes bring with them. A handler describes one itself where it has more to say.
-struct Problems;
+/// The code, what comes with it, and its title.
+fn sentence(code: Code) -> String {
+    let ProblemKind { code: word, member, english_title, .. } = code.kind();
+    let member = member.or((code == Code::Unavailable).then_some(MemberKind::RetryAfter));
+    let beside = member.map(|kind| format!(" (with `{}`)", <&str>::from(kind)));
+    format!("`{word}`{}: {english_title}", beside.unwrap_or_default())
+}
 
-impl Modify for Problems {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        for (path, operation) in described(document) {
-            let is_limited_without_token = operation
-                .operation_id
-                .as_deref()
-                .is_some_and(|id| ["list_vouchers", "find_voucher", "watch_voucher"].contains(&id));
-            let needs_token = operation.security.is_some();
-            let unprocessable = if path.contains("{id}") {
-                "`invalid_request`: the id is not a number"
-            } else {
-                "`invalid_request`: the body broke off"
-            };
-            let too_many = "`too_many_requests`, with `Retry-After`";
-            let unavailable = "`unavailable`, with `Retry-After`";
-            let responses = &mut operation.responses.responses;
-            for (applies, status, description) in [
-                (needs_token, "401", "`unauthenticated`"),
-                (true, "413", "`invalid_request`: the body is larger than 16 KiB"),
-                (true, "422", unprocessable),
-                (needs_token || is_limited_without_token, "429", too_many),
-                (path.starts_with("/api/"), "503", unavailable),
-            ] {
-                if applies {
-                    let response = || Response::new(description).into();
-                    responses.entry(status.to_owned()).or_insert_with(response);
-                }
-            }
-            for (status, response) in responses {
-                let RefOr::T(response) = response else { continue };
-                if !status.starts_with('2') && response.content.is_empty() {
-                    let problem = RefOr::T(Content::new(Some(Ref::from_schema_name("Problem"))));
-                    response.content.insert("application/problem+json".to_owned(), problem);
-                }
-            }
+/// The answer with this status, which is a [`Problem`].
+fn refusal(status: u16, description: &str) -> Response {
+    let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+    let response = ResponseBuilder::new()
+        .description(description)
+        .content("application/problem+json", problem);
+    let header = |schema: ObjectBuilder, description: &str| {
+        HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build()
+    };
+    let response = match status {
+        401 => {
+            let bearer = ObjectBuilder::new().schema_type(Type::String);
+            let bearer = bearer.enum_values(Some(["Bearer"]));
+            response.header("WWW-Authenticate", header(bearer, "what would let you in"))
         }
-    }
+        429 | 503 => {
+            let seconds = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
+            let description = "in so many seconds another try may succeed";
+            response.header("Retry-After", header(seconds, description))
+        }
+        _ => response,
+    };
+    response.build()
 }
 
-/// The headers that come with a status, whatever the route.
-struct Headers;
-
-impl Modify for Headers {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        let seconds = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
-        let retry_after = HeaderBuilder::new()
-            .schema(Some(seconds))
-            .description(Some("in so many seconds another try may succeed"));
-        let bearer = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["Bearer"]));
-        let authenticate =
-            HeaderBuilder::new().schema(Some(bearer)).description(Some("what would let you in"));
-        let (retry_after, authenticate) = (retry_after.build(), authenticate.build());
-        for (_, operation) in described(document) {
-            for (status, response) in &mut operation.responses.responses {
-                let RefOr::T(response) = response else { continue };
-                let is_problem = response.content.contains_key("application/problem+json");
-                let header = match status.as_str() {
-                    "401" => Some(("WWW-Authenticate", &authenticate)),
-                    "429" | "503" if is_problem => Some(("Retry-After", &retry_after)),
-                    _ => None,
-                };
-                if let Some((name, header)) = header {
-                    response.headers.insert(name.to_owned(), RefOr::T(header.clone()));
-                }
-                for (name, header) in &mut response.headers {
-                    let RefOr::T(header) = header else { continue };
-                    // The last page has no next one. All others are always there, which the
-                    // library's type has no member for; an extension is written as it stands.
-                    if name != "Link" {
-                        let required = Extensions::from_iter([("required", json!(true))]);
-                        header.extensions = Some(required);
-                    }
-                }
-            }
+/// The last page has no next one. All other headers are always there, which the library's type has no member for; an extension
+/// is written as it stands.
+fn require_headers(response: &mut RefOr<Response>) {
+    let RefOr::T(response) = response else { return };
+    for (name, header) in &mut response.headers {
+        if let RefOr::T(header) = header
+            && name != "Link"
+        {
+            header.extensions = Some(Extensions::from_iter([("required", json!(true))]));
         }
     }
 }

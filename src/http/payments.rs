@@ -108,16 +108,12 @@ pub struct PaymentBody {
 }
 
 /// Begins a payment of one's own order, or finds the one that is pending: who asks twice pays once.
+///
+/// 503 without `Retry-After`: no payment gateway is set up.
 #[utoipa::path(post, path = "/api/orders/{id}/payments", tag = "payments", operation_id = "pay",
-    security(("token" = [])),
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
         (status = 201, body = PaymentBody, description = "where to pay and until when"),
-        (status = 404, description = "`order_not_found`"),
-        (status = 409, description = "`order_state`, with `order_status`: there is nothing to pay; \
-            `order_ambiguous`, with `voucher_ids`"),
-        (status = 503, description = "`unavailable`, with `Retry-After`; without it where no payment \
-            gateway is set up"),
     ))]
 pub async fn create(
     State(app): State<App>,
@@ -197,14 +193,11 @@ impl NotificationBody {
 /// secret that both share; there may be several `v1`, of which one has to be right. A notification may come twice,
 /// late, or out of order: the same transaction is applied once, also where it is said to have gone back before it is
 /// said to have come. Money for an order that cannot take it is given back; money for a payment that is not ours is
-/// kept, and shown to administrators.
+/// kept, and shown to administrators. What says that a part of the money went back is refused (422). 503: send it again.
 #[utoipa::path(post, path = "/api/payments/notifications", tag = "payments",
     operation_id = "notify_payment", request_body = NotificationBody,
     responses(
         (status = 204, description = "it is settled, now or before"),
-        (status = 403, description = "`forbidden`: the signature is missing or wrong"),
-        (status = 422, description = "`invalid_request`; also where a part of the money went back"),
-        (status = 503, description = "`unavailable`, with `Retry-After`: send it again"),
     ))]
 pub async fn notify(
     State(app): State<App>,
@@ -246,10 +239,8 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
 
 /// Money that waits to be given back, the oldest first, up to 100; then money that went back twice, up to 100.
 #[utoipa::path(get, path = "/api/refunds", tag = "payments", operation_id = "list_refunds",
-    security(("token" = [])),
     responses(
         (status = 200, body = [Refund], description = "what waits"),
-        (status = 403, description = "`forbidden`: not an administrator"),
     ))]
 pub async fn list_refunds(
     State(app): State<App>,
@@ -261,10 +252,8 @@ pub async fn list_refunds(
 /// Money that the gateway took for a payment that is not ours, the newest first, up to 100.
 #[utoipa::path(get, path = "/api/payments/unmatched", tag = "payments",
     operation_id = "list_unmatched_payments",
-    security(("token" = [])),
     responses(
         (status = 200, body = [UnmatchedPayment], description = "what belongs to nobody"),
-        (status = 403, description = "`forbidden`: not an administrator"),
     ))]
 pub async fn list_unmatched(
     State(app): State<App>,

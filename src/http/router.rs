@@ -1,4 +1,4 @@
-//! Every route.
+//! Every route, and what concerns every request.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -10,14 +10,15 @@ use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, patch, post, put};
+use axum::routing::{MethodFilter, MethodRouter, on};
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 use tower_http::cors::CorsLayer;
 use tower_http::trace::TraceLayer;
 use tracing::Span;
+use utoipa::OpenApi;
 
-use super::admission::{Whom, limited};
+use super::admission::{Which, Who, limited};
 use super::language::Language;
 use super::problem::Code;
 use super::request_id::{self, X_REQUEST_ID};
@@ -34,55 +35,118 @@ const TRACE_HEADERS: [HeaderName; 3] = [
     HeaderName::from_static("baggage"),
 ];
 
+/// A route of the API: what the router, the limits around its handler and its refusals in the description are made of.
+#[derive(Debug)]
+#[allow(missing_docs)] // the names say it
+pub struct Route {
+    pub method: Method,
+    pub path: &'static str,
+    pub who: Who,
+    /// The limit that a request counts against from its first moment to its last. `None`: it is answered from memory, or its
+    /// handler asks for what it needs.
+    pub permit: Option<Which>,
+    /// What the route refuses beside [`Who::refusals`].
+    pub own: &'static [Code],
+    handler: fn() -> MethodRouter<App>,
+}
+
+macro_rules! routes {
+    (@permit -) => { None };
+    (@permit $limit:ident) => { Some(|limits| &limits.$limit) };
+    ($($method:ident $path:literal $file:ident::$handler:ident $who:ident $permit:tt [$($code:ident)*];)+) => {
+        /// Every route of the API.
+        pub static ROUTES: &[Route] = &[$(Route {
+            method: Method::$method,
+            path: $path,
+            who: Who::$who,
+            permit: routes!(@permit $permit),
+            own: &[$(Code::$code),*],
+            handler: || on(MethodFilter::$method, $file::$handler),
+        }),+];
+
+        /// The descriptions that stand with the handlers.
+        #[derive(OpenApi)]
+        #[openapi(paths($($file::$handler),+))]
+        pub(super) struct Operations;
+    };
+}
+
+// The method and path; the handler; who asks, which the handler's signature says, too; the limit; the route's own refusals, of
+// which the first with 404 is that of an id that nothing has. Any route may answer 500 on a defect: a row names it only if the
+// documents say what is left behind.
+routes! {
+    POST   "/api/login-codes"              sessions::send_code      ConnectedStranger login_codes [];
+    POST   "/api/sessions"                 sessions::create         Stranger      logins        [Unauthenticated];
+    DELETE "/api/sessions"                 sessions::end_all        Buyer         reads         [];
+    GET    "/api/me"                       sessions::me             Buyer         reads         [];
+    GET    "/api/vouchers"                 vouchers::list           Anybody       -             [TooManyRequests];
+    POST   "/api/vouchers"                 vouchers::create         Administrator reads         [];
+    GET    "/api/vouchers/{id}"            vouchers::find           Anybody       -             [VoucherNotFound TooManyRequests];
+    PATCH  "/api/vouchers/{id}"            vouchers::change         Administrator reads
+        [VoucherNotFound DrawClosed StockIsSold SaleCancelled];
+    POST   "/api/vouchers/{id}/audit"      audits::create           Administrator reads         [VoucherNotFound];
+    GET    "/api/vouchers/{id}/events"     events::of_voucher       Anybody       -             [VoucherNotFound TooManyRequests];
+    GET    "/api/events"                   events::of_all           Anybody       -             [];
+    POST   "/api/vouchers/{id}/orders"     orders::buy              Buyer         -
+        [Forbidden VoucherNotFound SoldOut AlreadyBought OrderInProgress SaleNotStarted SaleEnded SalePaused DrawOpen LineOpen
+         Internal];
+    GET    "/api/vouchers/{id}/orders"     voucher_orders::list     Administrator reads         [VoucherNotFound];
+    POST   "/api/vouchers/{id}/entries"    entries::enter           Buyer         entering
+        [VoucherNotFound EntryNotFound AlreadyBought SaleNotStarted SaleEnded SalePaused DrawClosed LineClosed];
+    GET    "/api/vouchers/{id}/entries"    entries::find            Buyer         reads         [EntryNotFound];
+    DELETE "/api/vouchers/{id}/entries"    entries::leave           Buyer         entering
+        [VoucherNotFound AlreadyBought DrawClosed];
+    GET    "/api/vouchers/{id}/draw"       entries::draw            Anybody       -             [NotFound TooManyRequests];
+    PUT    "/api/vouchers/{id}/draw"       entries::tell_number     Administrator reads
+        [NotFound SaleEnded SalePaused DrawOpen DrawClosed];
+    GET    "/api/vouchers/{id}/line"       entries::line            Administrator reads         [VoucherNotFound];
+    GET    "/api/orders"                   orders::list             Buyer         reads         [];
+    GET    "/api/orders/{id}"              orders::find             Buyer         reads         [OrderNotFound OrderAmbiguous];
+    GET    "/api/orders/{id}/steps"        orders::list_steps       Administrator reads         [OrderNotFound OrderAmbiguous];
+    POST   "/api/orders/{id}/payments"     payments::create         Buyer         payments
+        [OrderNotFound OrderState OrderAmbiguous];
+    POST   "/api/orders/{id}/cancellation" orders::cancel           Buyer         cancellations
+        [OrderNotFound OrderState OrderAmbiguous];
+    POST   "/api/orders/{id}/refund"       orders::refund           Administrator reads
+        [OrderNotFound OrderState OrderAmbiguous];
+    POST   "/api/orders/{id}/redemption"   orders::redeem           Administrator reads
+        [OrderNotFound OrderState OrderAmbiguous];
+    POST   "/api/orders/{id}/settlement"   orders::settle           Administrator reads
+        [OrderNotFound OrderState OrderAmbiguous];
+    GET    "/api/refunds"                  payments::list_refunds   Administrator reads         [];
+    GET    "/api/payments/unmatched"       payments::list_unmatched Administrator reads         [];
+    POST   "/api/payments/notifications"   payments::notify         Gateway       -             [];
+    GET    "/healthz"                      operations::healthz      Operator      -             [];
+    GET    "/readyz"                       operations::readyz       Operator      -             [];
+    GET    "/metrics"                      operations::metrics      Operator      -             [];
+}
+
+impl Route {
+    /// What it may answer that is no success, in the order of the table of refusals.
+    pub fn refusals(&self) -> impl Iterator<Item = Code> {
+        let of_who = self.who.refusals();
+        Code::ALL.into_iter().filter(move |code| of_who.contains(code) || self.own.contains(code))
+    }
+
+    /// Its handler, within its limit.
+    fn serve(&self, app: &App) -> Router<App> {
+        let handler = Router::new().route(self.path, (self.handler)());
+        match self.permit {
+            Some(which) => limited(app, which, self.who, handler),
+            None => handler,
+        }
+    }
+}
+
 /// The API, as it is served.
 pub fn router(app: App) -> Router {
     served(app.clone(), api(app))
 }
 
-/// Every route of the API.
+/// Every route of the API, and its description.
 pub fn api(app: App) -> Router {
-    // These routes ask the database at each request; the other ones answer from memory, or sell.
-    let with_token = Router::new()
-        .route("/api/sessions", delete(sessions::end_all))
-        .route("/api/me", get(sessions::me))
-        .route("/api/orders", get(orders::list))
-        .route("/api/orders/{id}", get(orders::find))
-        .route("/api/vouchers", post(vouchers::create))
-        .route("/api/vouchers/{id}", patch(vouchers::change))
-        .route("/api/vouchers/{id}/audit", post(audits::create))
-        .route("/api/vouchers/{id}/orders", get(voucher_orders::list))
-        .route("/api/orders/{id}/refund", post(orders::refund))
-        .route("/api/orders/{id}/redemption", post(orders::redeem))
-        .route("/api/orders/{id}/settlement", post(orders::settle))
-        .route("/api/orders/{id}/steps", get(orders::list_steps))
-        .route("/api/refunds", get(payments::list_refunds))
-        .route("/api/payments/unmatched", get(payments::list_unmatched))
-        .route("/api/vouchers/{id}/draw", put(entries::tell_number))
-        .route("/api/vouchers/{id}/line", get(entries::line))
-        .route("/api/vouchers/{id}/entries", get(entries::find));
-    let logging_in = Router::new().route("/api/sessions", post(sessions::create));
-    let asking = Router::new().route("/api/login-codes", post(sessions::send_code));
-    let cancelling = Router::new().route("/api/orders/{id}/cancellation", post(orders::cancel));
-    let entering = Router::new()
-        .route("/api/vouchers/{id}/entries", post(entries::enter).delete(entries::leave));
-    let paying = Router::new().route("/api/orders/{id}/payments", post(payments::create));
-    Router::new()
-        .route("/api/vouchers", get(vouchers::list))
-        .route("/api/vouchers/{id}", get(vouchers::find))
-        .route("/api/vouchers/{id}/draw", get(entries::draw))
-        .route("/api/vouchers/{id}/events", get(events::of_voucher))
-        .route("/api/events", get(events::of_all))
-        .route("/api/vouchers/{id}/orders", post(orders::buy))
-        .route("/api/payments/notifications", post(payments::notify))
-        .merge(limited(&app, |limits| &limits.reads, Whom::Buyers, with_token))
-        .merge(limited(&app, |limits| &limits.logins, Whom::Strangers, logging_in))
-        .merge(limited(&app, |limits| &limits.login_codes, Whom::ConnectedStrangers, asking))
-        .merge(limited(&app, |limits| &limits.cancellations, Whom::Buyers, cancelling))
-        .merge(limited(&app, |limits| &limits.entering, Whom::Buyers, entering))
-        .merge(limited(&app, |limits| &limits.payments, Whom::Buyers, paying))
-        .route("/healthz", get(operations::healthz))
-        .route("/readyz", get(operations::readyz))
-        .route("/metrics", get(operations::metrics))
+    let routes = ROUTES.iter().map(|route| route.serve(&app)).fold(Router::new(), Router::merge);
+    routes
         // `RUST_LOG=seckill::request=debug,tower_http=debug` shows each request. Failures are logged where they
         // become a problem, with their cause, and not a second time here.
         .layer(TraceLayer::new_for_http().make_span_with(request_span).on_failure(()))

@@ -133,8 +133,6 @@ fn limits_of_address(
     responses(
         (status = 202, body = LoginCodeSent,
             description = "the code is on its way; it is good for two minutes from the first request on, once"),
-        (status = 422, description = "`invalid_request`"),
-        (status = 429, description = "`too_many_requests`, with `Retry-After`"),
     ))]
 pub async fn send_code(
     State(app): State<App>,
@@ -195,13 +193,12 @@ async fn check(
 }
 
 /// Logs in; the first login makes the user.
+///
+/// A code that is wrong, used or too old is refused (401).
 #[utoipa::path(post, path = "/api/sessions", tag = "sessions", operation_id = "create_session",
     request_body = SessionBody,
     responses(
         (status = 201, body = SessionCreated, description = "the token is good for seven days"),
-        (status = 401, description = "`unauthenticated`: the code is wrong, used or too old"),
-        (status = 422, description = "`invalid_request`"),
-        (status = 429, description = "`too_many_requests`, with `Retry-After`"),
     ))]
 pub async fn create(
     State(app): State<App>,
@@ -231,7 +228,7 @@ pub async fn create(
 }
 
 /// The user to whom the token belongs.
-#[utoipa::path(get, path = "/api/me", tag = "sessions", security(("token" = [])),
+#[utoipa::path(get, path = "/api/me", tag = "sessions",
     responses(
         (status = 200, body = UserBody, description = "the user"),
     ))]
@@ -241,7 +238,7 @@ pub async fn me(State(app): State<App>, session: Session) -> Result<Json<UserBod
 }
 
 /// Ends every session of the user, on all servers within about a second.
-#[utoipa::path(delete, path = "/api/sessions", tag = "sessions", security(("token" = [])),
+#[utoipa::path(delete, path = "/api/sessions", tag = "sessions",
     responses(
         (status = 204, description = "no token that the user had is good any more"),
     ))]

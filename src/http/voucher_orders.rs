@@ -67,7 +67,6 @@ const fn first_page() -> i64 {
 /// without `before` and `limit`.
 #[utoipa::path(get, path = "/api/vouchers/{id}/orders", tag = "orders",
     operation_id = "list_orders_of_voucher",
-    security(("token" = [])),
     params(
         ("id" = Id, Path, description = "the voucher"),
         ("status" = Option<OrderStatus>, Query, description = "only orders in this state"),
@@ -78,9 +77,6 @@ const fn first_page() -> i64 {
         (status = 200, description = "a page, or CSV",
             content((Vec<OrderOfBuyerBody> = "application/json"), (String = "text/csv")),
             headers(("Link" = String, description = "the next page, where there may be one"))),
-        (status = 403, description = "`forbidden`: not an administrator"),
-        (status = 404, description = "`voucher_not_found`"),
-        (status = 422, description = "`invalid_request`"),
     ))]
 pub async fn list(
     State(app): State<App>,

@@ -13,7 +13,12 @@ use super::{OrderId, OrderStatus, VoucherId};
 
 /// What a client needs beside the code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, strum::EnumDiscriminants)]
-#[strum_discriminants(name(MemberKind), doc = "The kind of a [`Member`].", allow(missing_docs))]
+#[strum_discriminants(
+    name(MemberKind),
+    doc = "The kind of a [`Member`]; as text, its name.",
+    allow(missing_docs)
+)]
+#[strum_discriminants(derive(strum::IntoStaticStr), strum(serialize_all = "snake_case"))]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)] // the names say it
 pub enum Member {
@@ -23,6 +28,7 @@ pub enum Member {
     BeginTime(DateTime<Utc>),
     /// Sent as the header `Retry-After`.
     #[serde(skip)]
+    #[strum_discriminants(strum(serialize = "Retry-After"))]
     RetryAfter(Duration),
 }
 

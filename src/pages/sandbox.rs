@@ -19,7 +19,7 @@ use super::site::Site;
 use crate::http::body::JsonBody;
 use crate::http::payments::{NotificationBody, NotifiedStatus, accept};
 use crate::http::problem::Code;
-use crate::http::{ApiError, App, Language, TextFile, Texts, Whom, limited};
+use crate::http::{ApiError, App, Language, TextFile, Texts, Who, limited};
 use crate::model::{Clock, OrderStatus};
 use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::orders;
@@ -115,7 +115,7 @@ impl PaymentGateway for SandboxGateway {
 pub(super) fn routes(app: &App, site: &Site) -> Router {
     let api = Router::new().route("/api/sandbox/payments/{id}", get(find).post(press));
     let page = PageFiles::new(|language| render(site, language));
-    limited(app, |limits| &limits.reads, Whom::Nobody, api)
+    limited(app, |limits| &limits.reads, Who::Anybody, api)
         .route("/sandbox/payments/{id}", page.route())
         .with_state(app.clone())
 }

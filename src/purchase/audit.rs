@@ -37,7 +37,7 @@ pub struct VoucherAudit {
     pub holds: bool,
     /// Each promise that was not: its name, a colon, and the figures in words, with the ids of up to five
     /// orders or users. The names are `no_oversell`, `one_per_user`, `no_undersell`, `no_stuck_stock`,
-    /// `no_lost_payment`, `order_steps`, `orphans` and `sale_window`.
+    /// `no_lost_payment`, `order_steps`, `orphans`, `sale_window` and `fair_order`.
     #[schema(value_type = Vec<String>)]
     pub violations: Vec<Violation>,
 }

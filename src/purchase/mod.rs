@@ -1,9 +1,10 @@
 //! The purchase: what a buyer's request goes through between the API and the database.
 //!
-//! [`purchase`] tells the story. Its parts, in reading order: [`Strategy`], its settings;
-//! [`sales`], [`recent_orders`] and [`owners`], what memory knows; [`breaker`], the circuit breaker of a sale. [`Failure`] is the table of what can go wrong, and
-//! what the buyer hears then. [`audit`] judges the result from the database alone.
+//! [`purchase`] tells the story, and `admission.rs` which attempts may begin. Their parts, in reading order: [`Strategy`], the
+//! settings; [`sales`], [`recent_orders`] and [`owners`], what memory knows; [`breaker`], the circuit breaker of a sale.
+//! [`Failure`] is the table of failures, and of what the buyer is told then. [`audit`] judges the result from the database alone.
 
+mod admission;
 pub mod audit;
 pub mod breaker;
 mod broken_promises;

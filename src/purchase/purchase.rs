@@ -6,18 +6,19 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use quick_cache::sync::Cache;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, instrument};
 
+use super::admission::{Admitted, Declined};
 use super::owners::OrderOwners;
 use super::recent_orders::RecentOrders;
 use super::sales::{Sale, Sales};
 use super::{PurchaseError, PurchasesOptions, Strategy};
 use crate::model::{
-    Clock, Code, Member, Order, OrderId, Outcome, Refusal, Share, SharedClock, Shares,
-    TokenBuckets, UserId, Voucher, VoucherId,
+    Clock, Code, Member, Order, OrderId, Outcome, SharedClock, Shares, TokenBuckets, UserId,
+    Voucher, VoucherId,
 };
 use crate::store::{
     Database, DatabaseClock, Keys, NewOrder, OrderIdError, OrderIds, OrderWriter, Placed, Service,
@@ -36,18 +37,18 @@ const MAX_IDS: usize = 4;
 /// Sells vouchers.
 #[derive(Debug)]
 pub struct Purchases {
-    strategy: Strategy,
+    pub(super) strategy: Strategy,
     limit: usize,
-    clock: Arc<DatabaseClock>,
-    sales: Sales,
-    recent_orders: RecentOrders,
-    owners: OrderOwners,
-    permits: Arc<Semaphore>,
+    pub(super) clock: Arc<DatabaseClock>,
+    pub(super) sales: Sales,
+    pub(super) recent_orders: RecentOrders,
+    pub(super) owners: OrderOwners,
+    pub(super) permits: Arc<Semaphore>,
     began: Instant,
-    buyers: Shares<UserId>,
+    pub(super) buyers: Shares<UserId>,
     buyer_rate: TokenBuckets<UserId>,
     /// Until when a buyer waits who cancels and buys again: a request of a pause that is known goes no further.
-    pauses: Cache<(UserId, VoucherId), DateTime<Utc>>,
+    pub(super) pauses: Cache<(UserId, VoucherId), DateTime<Utc>>,
     locks: LockClient,
     keys: Keys,
     order_ids: OrderIds,
@@ -122,67 +123,6 @@ impl Purchases {
             Err(Declined::Refused(refusal)) => Ok(Outcome::Refused(refusal)),
             Err(Declined::Failed(error)) => Err(error),
         }
-    }
-
-    /// Everything that may turn an attempt away before it costs the stores something, in this order.
-    async fn admit_purchase(&self, user: UserId, voucher: VoucherId) -> Result<Admitted, Declined> {
-        not_bought(self.recent_orders.find(user, voucher))?;
-        let sale = self.known_sale(user, voucher).await?;
-        let at = self.clock.now();
-        not_bought(self.recent_orders.find_of(user, &sale.voucher))?;
-        self.on_sale(user, &sale, at).await?;
-        self.not_pausing(user, voucher, at)?;
-        self.within_rate(user)?;
-        // Has the buyer too many purchases under way? Is there room for one more? Does the database write orders of
-        // this voucher?
-        let Some(share) = self.buyers.take(user, self.strategy.purchases_of_a_buyer()) else {
-            return Err(self.in_progress(user, voucher).await.into());
-        };
-        let permit = Arc::clone(&self.permits).try_acquire_owned();
-        let permit = permit.map_err(|_| PurchaseError::Overloaded)?;
-        sale.breaker.check()?;
-        Ok(Admitted { sale, at, _permits: (share, permit) })
-    }
-
-    /// The sale. One that memory does not have may be made up: to ask the database for it costs a token of the buyer's.
-    async fn known_sale(&self, user: UserId, voucher: VoucherId) -> Result<Arc<Sale>, Declined> {
-        if !self.sales.remembers(voucher) {
-            self.within_rate(user)?;
-        }
-        let sale = self.sales.find(voucher).await.map_err(PurchaseError::Read)?;
-        sale.ok_or_else(|| Refusal::from(Code::VoucherNotFound).into())
-    }
-
-    /// Whether the sale is on. If it is not, an owner is told of the order before any refusal, and until memory has the
-    /// owners, that asks the database and costs a token of the buyer's.
-    async fn on_sale(&self, user: UserId, sale: &Sale, at: DateTime<Utc>) -> Result<(), Declined> {
-        let Some(refusal) = sale.refusal_at(at) else { return Ok(()) };
-        let most = sale.max_orders(at);
-        if most > 0 {
-            if !self.owners.are_in_memory(&sale.voucher) {
-                self.within_rate(user)?;
-            }
-            let owned = self.owners.find(user, &sale.voucher, most).await;
-            not_bought(owned.map_err(PurchaseError::Read)?)?;
-        }
-        Err(refusal.into())
-    }
-
-    /// Whether the buyer, who cancelled an order of the voucher, has waited.
-    fn not_pausing(
-        &self,
-        user: UserId,
-        voucher: VoucherId,
-        at: DateTime<Utc>,
-    ) -> Result<(), Refusal> {
-        let until = self.pauses.get(&(user, voucher)).filter(|until| *until > at);
-        let Some(until) = until else { return Ok(()) };
-        telemetry::rate_limited("pause", &user);
-        Err(Refusal::too_many_requests((until - at).to_std().unwrap_or_default()))
-    }
-
-    fn within_rate(&self, user: UserId) -> Result<(), Refusal> {
-        self.admit(user).map_err(Refusal::too_many_requests)
     }
 
     /// Takes the lock and an id, places the order, and releases the lock.
@@ -265,13 +205,6 @@ impl Purchases {
         }
         let guard = self.locks.lock(self.keys.order_lock(user)).try_acquire().await?;
         Ok(guard.map_or(BuyerLock::Held, BuyerLock::Granted))
-    }
-
-    /// The refusal while another purchase of the same buyer is under way: the order that the buyer has, or
-    /// `order_in_progress`, also if the database does not answer which of the two it is.
-    async fn in_progress(&self, user: UserId, voucher: VoucherId) -> Refusal {
-        let owned = self.owners.find_in_database(user, voucher).await.unwrap_or_default();
-        owned.map_or(Code::OrderInProgress.into(), Refusal::already_bought)
     }
 
     /// Lets one request of `user` ask the database, also one that is no purchase.
@@ -371,37 +304,6 @@ enum BuyerLock {
     Held,
     /// The strategy does without it.
     NotUsed,
-}
-
-/// An attempt that may go on.
-struct Admitted {
-    sale: Arc<Sale>,
-    at: DateTime<Utc>,
-    /// Free when the purchase ends: the buyer may begin another one, and so may somebody else.
-    _permits: (Share<UserId>, OwnedSemaphorePermit),
-}
-
-/// An attempt goes no further.
-enum Declined {
-    Refused(Refusal),
-    Failed(PurchaseError),
-}
-
-impl From<Refusal> for Declined {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl From<PurchaseError> for Declined {
-    fn from(error: PurchaseError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-/// A buyer who has an order is told of it before any refusal.
-fn not_bought(owned: Option<OrderId>) -> Result<(), Refusal> {
-    owned.map_or(Ok(()), |order| Err(Refusal::already_bought(order)))
 }
 
 /// Releases the lock. If that fails, the lock's clean-up worker tries again, or the lease ends; the

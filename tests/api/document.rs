@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use seckill::http::ROUTES;
+use seckill::http::problem::Code;
 use seckill::model::InvalidId;
 use serde_json::Value;
 
@@ -43,14 +45,33 @@ async fn what_is_no_id_is_refused_in_every_path() {
     }
 }
 
-/// The router's text is the only list of its routes that there is. The methods of each are in `operations`: what is told to
-/// whoever asks by a wrong one.
+/// The methods of each path are in `operations`: what is told to whoever asks by a wrong one. What each route answers is in
+/// `routes`.
 #[test]
-fn every_route_is_documented() {
+fn each_row_of_the_table_is_described_with_what_it_refuses() {
+    let rows = ROUTES.iter().map(|row| (row.path, row.method.as_str().to_lowercase()));
+    let rows: BTreeSet<_> = rows.collect();
+    let described = operations().into_iter().map(|it| (it.0, it.1.to_owned()));
+    assert_eq!(rows, described.collect());
+    assert_eq!(rows.len(), ROUTES.len());
+    for row in ROUTES {
+        let operation = &DOCUMENT["paths"][row.path][row.method.as_str().to_lowercase()];
+        let responses = operation["responses"].as_object().unwrap().iter();
+        let problems =
+            responses.filter(|it| it.1["content"]["application/problem+json"].is_object());
+        let described: BTreeSet<_> = problems
+            .flat_map(|(status, response)| {
+                let words = response["description"].as_str().unwrap().split('`');
+                let codes = words.filter(|word| Code::try_from(*word).is_ok());
+                codes.map(move |code| (status.parse().unwrap(), code))
+            })
+            .collect();
+        let refused = row.refusals().map(|code| (code.kind().status, code.as_str()));
+        let too_large = (413, "invalid_request");
+        assert_eq!(described, refused.chain([too_large]).collect(), "{row:?}");
+    }
     let source = include_str!("../../src/http/router.rs");
-    let routes = source.split(".route(").skip(1).map(|route| route.split('"').nth(1).unwrap());
-    let documented = DOCUMENT["paths"].as_object().unwrap().keys().map(String::as_str);
-    assert_eq!(routes.collect::<BTreeSet<_>>(), documented.collect());
+    assert!(!source.contains(".route(\""), "there is a route beside the table");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use futures_util::future::{join, join_all};
 use seckill::http::server::ServerLimits;
-use seckill::http::{App, Whom, limited, served};
+use seckill::http::{App, Who, limited, served};
 use seckill::model::BucketRate;
 use tokio::sync::Semaphore;
 
@@ -93,9 +93,9 @@ impl Waiting {
         });
         let route = Router::<App>::new().route(path, wait);
         let routes = if path == CODE {
-            limited(&app, |limits| &limits.login_codes, Whom::ConnectedStrangers, route)
+            limited(&app, |limits| &limits.login_codes, Who::ConnectedStranger, route)
         } else {
-            limited(&app, |limits| &limits.logins, Whom::Strangers, route)
+            limited(&app, |limits| &limits.logins, Who::Stranger, route)
         };
         let routes = served(app.clone(), routes.with_state(app));
         let address = Served::new(routes, ServerLimits::of(4096)).address;

@@ -18,6 +18,7 @@ mod overload;
 mod pages;
 mod reads;
 mod revocation;
+mod routes;
 mod sms;
 mod tokens;
 mod vouchers;

@@ -119,18 +119,20 @@ async fn a_voucher_is_edited_paused_and_restocked_and_every_server_sells_by_it()
     assert_eq!((&shown.body["pay_within_s"], &shown.body["terms"]), (&60.into(), &"none".into()));
     // Two are sold: none of them can be taken away.
     for (wrong, words) in [
-        (["--take", "1"], "more of voucher"),
-        (["--to", "1"], "more of voucher"),
-        (["--take", "2147483647"], "more of voucher"),
+        (["--take", "1"], "stock_is_sold"),
+        (["--to", "1"], "stock_is_sold"),
+        (["--take", "2147483647"], "stock_is_sold"),
         (["--add", "2147483647"], "too many"),
     ] {
         change("restock", &wrong).await.refused(1, words);
     }
     assert_eq!(change("restock", &["--to", "5"]).await.status, 0);
     assert_eq!(change("restock", &["--take", "3"]).await.status, 0);
-    change("edit", &["--end", "2020-01-01T00:00:00Z"]).await.refused(1, "end before it begins");
+    change("edit", &["--end", "2020-01-01T00:00:00Z"])
+        .await
+        .refused(1, "begin_time must lie before end_time");
     let gone = ["voucher", "pause", "77"];
-    program.run(&gone).await.refused(1, "there is no voucher 77");
+    program.run(&gone).await.refused(1, "voucher_not_found");
     let audit = api.world.audit().await;
     assert!(audit.holds && audit.initial_stock == 2 && audit.stock == 0, "{audit:?}");
 }

@@ -17,7 +17,7 @@ mod translation;
 
 use axum::Router;
 use axum::routing::{get, post};
-use seckill::http::{Whom, limited};
+use seckill::http::{Who, limited};
 
 use self::state::HmdpState;
 pub(super) use self::translation::translate;
@@ -39,14 +39,9 @@ pub(super) fn routes(demonstration: Demonstration) -> Router {
     let routes = Router::new()
         .route("/voucher/list/{shop}", get(sales::list))
         .route("/voucher-order/seckill/{id}", post(sales::buy))
-        .merge(limited(&app, |limits| &limits.reads, Whom::Nobody, asking_database))
-        .merge(limited(&app, |limits| &limits.logins, Whom::Strangers, logging_in))
-        .merge(limited(
-            &app,
-            |limits| &limits.login_codes,
-            Whom::ConnectedStrangers,
-            asking_for_code,
-        ))
+        .merge(limited(&app, |limits| &limits.reads, Who::Anybody, asking_database))
+        .merge(limited(&app, |limits| &limits.logins, Who::Stranger, logging_in))
+        .merge(limited(&app, |limits| &limits.login_codes, Who::ConnectedStranger, asking_for_code))
         .with_state(HmdpState { demonstration, lists });
     routes.clone().nest(PREFIX, routes)
 }

@@ -20,7 +20,7 @@ use crate::login::is_here;
 use seckill::http::address::{ClientAddress, Peer};
 use seckill::http::body::JsonBody;
 use seckill::http::problem::Code;
-use seckill::http::{ApiError, App, Language, Whom, limited};
+use seckill::http::{ApiError, App, Language, Who, limited};
 use seckill::pages::Site;
 
 /// `Retry-After` when too many pages watch.
@@ -52,7 +52,7 @@ pub(crate) fn routes(state: StageState, site: &Arc<Site>) -> Router {
         .route("/api/stage/shows", post(create))
         .route("/api/stage/kill", post(kill))
         .route("/api/stage/events", get(events))
-        .merge(limited(&state.app, |limits| &limits.reads, Whom::Nobody, places))
+        .merge(limited(&state.app, |limits| &limits.reads, Who::Anybody, places))
         .with_state(state)
         .merge(page)
 }

@@ -1,5 +1,5 @@
 //! A client of the API under test. Every answer it gets is held against the API's own
-//! description: a status that is not documented, 500 above all, fails the test.
+//! description: a status that is not documented, 500 above all, fails the test, and so does a code that is not.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -187,10 +187,16 @@ impl Client {
         // A stream of events has no end.
         let is_stream = headers.get("content-type").is_some_and(|it| it == "text/event-stream");
         let text = if is_stream { String::new() } else { response.text().await.unwrap() };
-        let body = serde_json::from_str(&text).unwrap_or_default();
+        let body: Value = serde_json::from_str(&text).unwrap_or_default();
         if let Some((operation, description)) = operation(&method, &path) {
-            let documented = description["responses"].get(status.to_string()).is_some();
-            assert!(documented, "{method} {path}: {status} is not documented: {text}");
+            let documented = &description["responses"][status.to_string()]["description"];
+            let documented = documented.as_str().unwrap_or_else(|| {
+                panic!("{method} {path}: {status} is not documented: {text}");
+            });
+            if let Some(code) = body["code"].as_str().filter(|_| status >= 400) {
+                let names_it = documented.contains(&format!("`{code}`"));
+                assert!(names_it, "{method} {path}: {status} is not documented with {code}");
+            }
             if status < 300 {
                 self.done.lock().unwrap().insert(operation);
             }
