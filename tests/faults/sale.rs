@@ -167,7 +167,7 @@ impl Sale {
 
     pub fn token(&self, number: i64) -> String {
         let now = SystemClock.now();
-        self.tokens.mint(user(number), now, now + TimeDelta::hours(1))
+        self.tokens.mint(user(number), None, now, now + TimeDelta::hours(1))
     }
 
     /// The users of one worker of a crowd, each with a token, without end for a test's purpose.
@@ -176,7 +176,7 @@ impl Sale {
         let now = SystemClock.now();
         let expires = now + TimeDelta::hours(1);
         let buyers = (worker as i64 + 1..=i64::from(self.users)).step_by(WIDTH);
-        buyers.map(move |buyer| (buyer, tokens.mint(user(buyer), now, expires)))
+        buyers.map(move |buyer| (buyer, tokens.mint(user(buyer), None, now, expires)))
     }
 
     pub fn path(&self) -> String {

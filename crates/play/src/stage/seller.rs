@@ -96,7 +96,7 @@ async fn make_buyers(app: &App, count: u32) -> anyhow::Result<Vec<(UserId, Strin
     let numbers = first.get()..first.get() + i64::from(count);
     let token = |number| {
         let user = UserId::try_from(number)?;
-        Ok((user, app.tokens.mint(user, now, now + LONGEST_TOKEN_LIFE)))
+        Ok((user, app.tokens.mint(user, None, now, now + LONGEST_TOKEN_LIFE)))
     };
     numbers.map(token).collect()
 }

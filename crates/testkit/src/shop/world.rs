@@ -139,7 +139,7 @@ impl World {
     pub fn token(&self, user: i64) -> String {
         let tokens = Tokens::new(self.secret.as_bytes(), self.clock.clone());
         let now = self.clock.now();
-        tokens.mint(self::user(user), now, now + TimeDelta::hours(1))
+        tokens.mint(self::user(user), None, now, now + TimeDelta::hours(1))
     }
 
     /// The same of a user who has the administrator's phone from now on.
