@@ -24,9 +24,10 @@ use seckill::http::App;
 use seckill::http::address::reachable;
 use seckill::http::audits::AUDITED_WITHIN;
 use seckill::http::tokens::LONGEST_TOKEN_LIFE;
+use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, SaleStatus, UserId, VoucherId};
 use seckill::purchase::audit;
-use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::vouchers;
 use seckill::store::{StoreError, order_steps, orders, users};
 use seckill_lab::{RungSale, RushOptions, World, judged_books, missing};
 
