@@ -2,9 +2,11 @@
 
 use chrono::{DateTime, NaiveDateTime, Utc};
 
+use crate::model::voucher_terms::to_the_microsecond;
+
 /// An instant with its zone. One without is told what to write.
 pub(super) fn instant(text: &str) -> Result<DateTime<Utc>, String> {
-    text.parse().map_err(|error: chrono::ParseError| {
+    text.parse().map(to_the_microsecond).map_err(|error: chrono::ParseError| {
         let local = text.replacen(' ', "T", 1);
         let local = if local.contains('T') { local } else { format!("{local}T00:00:00") };
         match local.parse::<NaiveDateTime>() {

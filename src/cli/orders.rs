@@ -6,7 +6,7 @@ use serde_json::json;
 use strum::VariantNames;
 
 use super::stores::{Access, DatabaseArgs};
-use crate::http::voucher_orders::{CSV_PAGE, OrderOfBuyerBody, csv_page};
+use crate::model::order_csv::csv;
 use crate::model::{Code, Currency, OrderId, OrderStatus, VoucherId};
 use crate::store::order_steps::{self, AdministratorStep};
 use crate::store::orders::OrderKey;
@@ -93,40 +93,22 @@ async fn settle(database: &Database, key: OrderKey) -> anyhow::Result<()> {
         stop => stop,
     });
     settled.with_context(|| format!("order {id} was not settled"))?;
-    Ok(program::say(format!("order {id} is refunded: settled outside the gateway"))?)
+    program::say(format!("order {id} is refunded: settled outside the gateway"))
 }
 
 async fn export(database: &Database, args: &ExportArgs) -> anyhow::Result<()> {
     let mut before = None;
     loop {
-        let (text, last) =
-            page(database, args, before).await.context("the orders could not be read")?;
-        program::write(&text)?;
+        let read = orders::export(database.pool(), args.voucher, args.status, before).await;
+        let (found, last) = read.context("the orders could not be read")?;
+        let text = match args.format {
+            Format::Csv => csv(&found, &args.currency, before.is_none()),
+            Format::Json => found.iter().map(|order| format!("{}\n", json!(order))).collect(),
+        };
+        program::write(text.as_bytes())?;
         before = last;
         if before.is_none() {
             return Ok(());
         }
     }
-}
-
-async fn page(
-    database: &Database,
-    args: &ExportArgs,
-    before: Option<OrderId>,
-) -> anyhow::Result<(Vec<u8>, Option<OrderId>)> {
-    let ExportArgs { voucher, status, format, .. } = args;
-    if *format == Format::Csv {
-        let wanted = (*voucher, *status);
-        let (text, last) = csv_page(database, &args.currency, wanted, before).await?;
-        return Ok((text.to_vec(), last));
-    }
-    let found = orders::list(database.pool(), *voucher, *status, before, CSV_PAGE).await?;
-    let last = found.last().filter(|_| found.len() >= CSV_PAGE as usize);
-    let last = last.map(|(order, _)| order.id);
-    let mut text = String::new();
-    for order in found {
-        text += &json!(OrderOfBuyerBody::from(order)).to_string();
-        text.push('\n');
-    }
-    Ok((text.into(), last))
 }

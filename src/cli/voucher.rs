@@ -11,12 +11,12 @@ use tokio::time::Instant;
 use super::arguments::{instant, words};
 use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
-use crate::http::vouchers::{VoucherChangeBody, VoucherCreationBody};
+use crate::model::voucher_terms::{NewVoucher, VoucherChange};
 use crate::model::{Clock, SystemClock, Voucher, VoucherId};
 use crate::orders::winding_up::WindingUp;
 use crate::store::Database;
 use crate::store::cancelled_sales::{self, OrderCounts};
-use crate::store::vouchers::{self, StockChange, VoucherChange};
+use crate::store::vouchers;
 
 /// Put vouchers on sale, list them, and change them
 #[derive(Debug, Subcommand)]
@@ -203,13 +203,11 @@ pub async fn run(command: VoucherCommand) -> anyhow::Result<()> {
             database.with_database(Access::Write, cancel).await
         }
         VoucherCommand::Restock(RestockArgs { id, how, database }) => {
-            let stock = match (how.add, how.take, how.to) {
-                (Some(more), ..) => StockChange::By(more),
-                (_, Some(fewer), _) => StockChange::By(-fewer),
-                (.., Some(all)) => StockChange::InitialStock(all),
-                (None, None, None) => unreachable!("clap requires one of them"),
+            let restocked = VoucherChange {
+                initial_stock: how.to,
+                more_stock: how.add.unwrap_or_default() - how.take.unwrap_or_default(),
+                ..VoucherChange::default()
             };
-            let restocked = VoucherChange { stock: Some(stock), ..VoucherChange::default() };
             change(id, restocked, &database).await
         }
     }
@@ -219,7 +217,7 @@ async fn edit(args: EditArgs) -> anyhow::Result<()> {
     let EditArgs { id, title, terms, database } = args;
     let pay_within_s = terms.pay_within_s()?;
     let TermsArgs { begin: begin_time, end: end_time, price, value, subtitle, terms, .. } = terms;
-    let edited = VoucherChangeBody {
+    let edited = VoucherChange {
         title,
         subtitle,
         terms,
@@ -228,14 +226,14 @@ async fn edit(args: EditArgs) -> anyhow::Result<()> {
         pay_within_s,
         begin_time,
         end_time,
-        ..VoucherChangeBody::default()
+        ..VoucherChange::default()
     };
-    if edited == VoucherChangeBody::default() {
+    if edited == VoucherChange::default() {
         return Err(
             ConfigError("say what to change: seckill voucher edit --help".to_owned()).into()
         );
     }
-    change(id, edited.into(), &database).await
+    change(id, edited, &database).await
 }
 
 /// Changes a voucher, and prints it as it is then.
@@ -316,7 +314,7 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
     let now = SystemClock.now();
     let pay_within_s = terms.pay_within_s()?;
     let TermsArgs { begin: begin_time, end: end_time, price, value, subtitle, terms, .. } = terms;
-    let new = VoucherCreationBody {
+    let new = NewVoucher {
         title,
         subtitle,
         terms,
@@ -330,7 +328,7 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
         draw_time: fairness.draw,
         draw_beacon: fairness.beacon,
     };
-    let new = new.complete(now).map_err(|what| ConfigError(what.to_owned()))?;
+    new.check(now).map_err(|what| ConfigError(what.to_owned()))?;
     let create = async |database: &Database| {
         let created = vouchers::create(database.pool(), &new, now).await;
         created.context("the voucher could not be added")

@@ -7,9 +7,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use hyper::body::Body as _;
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer};
-use serde_json::Number;
+use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::ApiError;
@@ -76,37 +74,6 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     }
     serde_json::from_slice(bytes)
         .map_err(|error| ApiError::invalid(format!("the body is not the JSON expected: {error}")))
-}
-
-/// 2^53: up to here a number of 64 bits with a point is exact.
-const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
-
-/// A whole number however it is written: `100.0` is an integer to JSON Schema.
-pub fn whole_number<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    let number = Number::deserialize(deserializer)?;
-    let whole = match (number.as_i64(), number.as_f64()) {
-        (Some(number), _) => Some(number),
-        // Beyond, a number with a point does not tell neighbours apart.
-        (None, Some(number)) if number.fract() == 0.0 && number.abs() <= MAX_EXACT => {
-            Some(number as i64)
-        }
-        _ => None,
-    };
-    let bits = 8 * size_of::<T>();
-    let whole = whole.and_then(|number| T::try_from(number).ok());
-    whole.ok_or_else(|| D::Error::custom(format!("{number} is not an integer of {bits} bits")))
-}
-
-/// The same where there may be none.
-pub fn maybe_whole_number<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(bound(deserialize = "T: TryFrom<i64>"))]
-    struct Whole<T>(#[serde(deserialize_with = "whole_number")] T);
-    Ok(Option::<Whole<T>>::deserialize(deserializer)?.map(|Whole(number)| number))
 }
 
 /// A JSON body.

@@ -4,10 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
-use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use super::admission::Anybody;
 use super::auth::{AdminSession, Session};
@@ -16,96 +14,50 @@ use super::problem::Code;
 use super::schemas::Id;
 use super::vouchers::PathId;
 use super::{ApiError, App};
-use crate::model::{
-    Clock, Draw, Entry, EntryStatus, Line, OrderId, PUBLIC_NUMBER, UserId, VoucherId,
-    is_public_number,
-};
+use crate::model::{Clock, Draw, Entry, Line, PUBLIC_NUMBER, UserId, VoucherId, is_public_number};
 use crate::store::entries::{self, Granted};
 
-/// A buyer's entry.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct EntryBody {
-    /// The entry: random. The draw goes by it.
-    #[schema(value_type = String, format = "uuid")]
-    pub entry_id: Uuid,
-    /// The voucher.
-    pub voucher_id: VoucherId,
-    /// Where it stands.
-    pub status: EntryStatus,
-    /// When its buyer entered.
-    pub entered_at: DateTime<Utc>,
-    /// In line: 1 is the next. Nobody has a place before the draw.
-    #[schema(required = true, minimum = 1)]
-    pub place: Option<i64>,
-    /// How many were offered an order in the last hour.
-    #[schema(minimum = 0)]
-    pub offered_in_the_last_hour: i64,
-    /// The order that was offered.
-    #[schema(required = true)]
-    pub order_id: Option<OrderId>,
-}
-
-impl EntryBody {
-    fn of(voucher_id: VoucherId, entry: Entry) -> Self {
-        Self {
-            entry_id: entry.id,
-            voucher_id,
-            status: entry.status,
-            entered_at: entry.entered_at,
-            place: entry.ahead.map(|ahead| ahead + 1),
-            offered_in_the_last_hour: entry.offered_in_the_last_hour,
-            order_id: entry.order_id,
-        }
-    }
-}
-
-async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Option<EntryBody>, ApiError> {
+async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Entry, ApiError> {
     let now = app.purchases.clock().now();
     let entry = entries::find(app.database.pool(), voucher, buyer, now).await?;
-    Ok(entry.map(|entry| EntryBody::of(voucher, entry)))
+    entry.ok_or(ApiError::new(Code::EntryNotFound))
 }
 
 /// Enters the draw of a voucher, or stands in line for it: once, however often it is asked for.
 #[utoipa::path(post, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "enter",
     params(("id" = Id, Path, description = "the voucher")),
     responses(
-        (status = 200, body = EntryBody, description = "the buyer had entered before"),
-        (status = 201, body = EntryBody, description = "entered"),
+        (status = 200, body = Entry, description = "the buyer had entered before"),
+        (status = 201, body = Entry, description = "entered"),
     ))]
 pub async fn enter(
     State(app): State<App>,
     session: Session,
     PathId(voucher): PathId<VoucherId>,
-) -> Result<(StatusCode, Json<EntryBody>), ApiError> {
+) -> Result<(StatusCode, Json<Entry>), ApiError> {
     match app.orders.enter(voucher, session.user).await? {
-        Granted::Entered(entry) => {
-            return Ok((StatusCode::CREATED, Json(EntryBody::of(voucher, entry))));
-        }
+        Granted::Entered(entry) => return Ok((StatusCode::CREATED, Json(entry))),
         Granted::Refused(refusal) => return Err(refusal.into()),
         _ => {}
     }
     // From here on the request asks the database by itself.
     let _permit = app.memory().limits.reads.take(None)?;
-    match own(&app, voucher, session.user).await? {
-        Some(entry) => Ok((StatusCode::OK, Json(entry))),
-        // Another request of the buyer's took it back meanwhile.
-        None => Err(ApiError::new(Code::EntryNotFound)),
-    }
+    // If another request of the buyer's took the entry back meanwhile, there is none.
+    Ok((StatusCode::OK, Json(own(&app, voucher, session.user).await?)))
 }
 
 /// One's own latest entry for a voucher, and the place in line.
 #[utoipa::path(get, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "find_entry",
     params(("id" = Id, Path, description = "the voucher")),
     responses(
-        (status = 200, body = EntryBody, description = "the entry"),
+        (status = 200, body = Entry, description = "the entry"),
     ))]
 pub async fn find(
     State(app): State<App>,
     session: Session,
     PathId(voucher): PathId<VoucherId>,
-) -> Result<Json<EntryBody>, ApiError> {
-    let entry = own(&app, voucher, session.user).await?;
-    entry.map(Json).ok_or(ApiError::new(Code::EntryNotFound))
+) -> Result<Json<Entry>, ApiError> {
+    own(&app, voucher, session.user).await.map(Json)
 }
 
 /// Leaves the draw, or the line: the place is lost.

@@ -14,8 +14,9 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 use utoipa::ToSchema;
 
-use super::voucher_pages::{FIRST_PAGE, VoucherBody, VoucherPages};
-use crate::model::{Clock, VoucherId};
+use super::query::PageLimit;
+use super::voucher_pages::{VoucherBody, VoucherPages};
+use crate::model::{Clock, SaleStatus, Voucher, VoucherId};
 use crate::purchase::Purchases;
 use crate::purchase::sales::Sale;
 use crate::store::StoreError;
@@ -28,7 +29,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub struct VoucherEvent<'a> {
     #[serde(flatten)]
     #[schema(inline)]
-    voucher: &'a VoucherBody,
+    voucher: &'a Voucher,
+    /// Where the sale stands.
+    status: SaleStatus,
     /// When it had changed, by the clock that sales go by.
     now: DateTime<Utc>,
 }
@@ -68,13 +71,14 @@ impl Newest {
     fn update(&mut self, bodies: impl Iterator<Item = VoucherBody>, now: DateTime<Utc>) -> bool {
         let before = self.version;
         let mut known: HashMap<VoucherId, Sent> =
-            self.vouchers.drain(..).map(|sent| (sent.body.id, sent)).collect();
+            self.vouchers.drain(..).map(|sent| (sent.body.voucher.id, sent)).collect();
         for body in bodies {
-            let sent = match known.remove(&body.id) {
+            let sent = match known.remove(&body.voucher.id) {
                 Some(sent) if sent.body == body => sent,
                 _ => {
                     self.version += 1;
-                    let event = event_text(&VoucherEvent { voucher: &body, now });
+                    let VoucherBody { voucher, status } = &body;
+                    let event = event_text(&VoucherEvent { voucher, status: *status, now });
                     Sent { event, body, version: self.version }
                 }
             };
@@ -167,7 +171,7 @@ impl Hub {
     /// The sales of a topic, from memory, which is less than a second old.
     async fn look_at(&self, topic: Topic) -> Result<Vec<Arc<Sale>>, StoreError> {
         let ids = match topic {
-            Topic::FirstPage => self.pages.get(None, FIRST_PAGE).await?.ids,
+            Topic::FirstPage => self.pages.get(None, PageLimit::default()).await?.ids,
             Topic::Voucher(id) => [id].into(),
         };
         let sales = join_all(ids.iter().map(|id| self.purchases.sale(*id))).await;
@@ -210,7 +214,6 @@ async fn look(hub: Weak<Hub>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Voucher;
 
     /// Vouchers 1 and 2, with so many left of each.
     fn bodies(stocks: [i32; 2]) -> impl Iterator<Item = VoucherBody> {

@@ -19,10 +19,10 @@ pub mod operations;
 pub mod orders;
 pub mod payments;
 pub mod problem;
+pub mod query;
 pub mod request_id;
 pub mod revocations;
 pub mod router;
-pub mod schemas;
 mod security_headers;
 pub mod server;
 pub mod sessions;
@@ -43,3 +43,5 @@ pub use problem::ApiError;
 pub use router::{ROUTES, Route, api, router, served, with_common_layers};
 pub use state::{App, AppParts};
 pub use texts::{TextFile, Texts};
+
+use crate::model::schemas;

@@ -1,70 +1,26 @@
 //! Buying, and one's own orders.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, Query, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::auth::{AdminSession, Session};
 use super::body::OptionalJsonBody;
 use super::problem::{Code, Refusal};
+use super::query::{Page, UrlQuery, next_page};
 use super::schemas::{Id, Limit};
-use super::voucher_pages::next_page;
-use super::vouchers::{Page, PathId};
+use super::vouchers::PathId;
 use super::{ApiError, App};
-use crate::model::{Order, OrderId, OrderStatus, Outcome, UserId, VoucherId};
+use crate::model::{Order, OrderId, Outcome, UserId, VoucherId};
 use crate::purchase::PurchaseError;
 use crate::store::Stop;
 use crate::store::order_steps::{self, Actor, AdministratorStep, LoggedStep};
 use crate::store::orders::{self, OrderKey};
 use crate::telemetry::name;
-
-/// The answer to the buyer of a voucher.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct OrderedBody {
-    /// The order.
-    pub order_id: OrderId,
-    /// The voucher.
-    pub voucher_id: VoucherId,
-    /// The buyer.
-    pub user_id: UserId,
-    /// When.
-    pub created_at: DateTime<Utc>,
-    /// Where the order stands.
-    pub status: OrderStatus,
-    /// What it costs, in the currency's smallest unit.
-    pub amount: i64,
-    /// An unpaid order is cancelled after this instant. Null: there was nothing to pay.
-    #[schema(required = true)]
-    pub pay_by: Option<DateTime<Utc>>,
-}
-
-/// An order.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct OrderBody {
-    /// The order.
-    #[serde(flatten)]
-    pub ordered: OrderedBody,
-    /// When it was paid.
-    #[schema(required = true)]
-    pub paid_at: Option<DateTime<Utc>>,
-    /// When it was redeemed.
-    #[schema(required = true)]
-    pub used_at: Option<DateTime<Utc>>,
-    /// When it was cancelled.
-    #[schema(required = true)]
-    pub cancelled_at: Option<DateTime<Utc>>,
-    /// When it was refunded.
-    #[schema(required = true)]
-    pub refunded_at: Option<DateTime<Utc>>,
-    /// When the gateway took the money of a used order back. The order stays used.
-    #[schema(required = true)]
-    pub charged_back_at: Option<DateTime<Utc>>,
-}
 
 /// Which order a path names.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +32,6 @@ pub struct OrderPath(pub OrderKey);
 pub struct VoucherOfOrder {
     /// The order's voucher: needed only after the answer `order_ambiguous`
     #[param(value_type = Option<Id>)]
-    #[serde(default)]
     pub voucher_id: Option<VoucherId>,
 }
 
@@ -84,30 +39,9 @@ impl<S: Send + Sync> FromRequestParts<S> for OrderPath {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let PathId(id) = PathId::from_request_parts(parts, state).await?;
-        let voucher = Query::<VoucherOfOrder>::from_request_parts(parts, state).await;
-        let Query(voucher) = voucher.map_err(|error| ApiError::invalid(error.body_text()))?;
-        Ok(Self(OrderKey { id, voucher: voucher.voucher_id }))
-    }
-}
-
-impl From<Order> for OrderBody {
-    fn from(order: Order) -> Self {
-        Self {
-            ordered: OrderedBody {
-                order_id: order.id,
-                voucher_id: order.voucher_id,
-                user_id: order.user_id,
-                created_at: order.created_at,
-                status: order.status,
-                amount: order.amount,
-                pay_by: order.pay_by,
-            },
-            paid_at: order.paid_at,
-            used_at: order.used_at,
-            cancelled_at: order.cancelled_at,
-            refunded_at: order.refunded_at,
-            charged_back_at: order.charged_back_at,
-        }
+        let UrlQuery(VoucherOfOrder { voucher_id: voucher }) =
+            UrlQuery::from_request_parts(parts, state).await?;
+        Ok(Self(OrderKey { id, voucher }))
     }
 }
 
@@ -128,7 +62,7 @@ pub struct BuyBody {
     params(("id" = Id, Path, description = "the voucher")),
     request_body(content = BuyBody, description = "may be left out"),
     responses(
-        (status = 201, body = OrderedBody, description = "bought",
+        (status = 201, body = Order, description = "bought",
             headers(("Location" = String, description = "the order"))),
     ))]
 pub async fn buy(
@@ -143,8 +77,7 @@ pub async fn buy(
     match buy_counted(&app, session.user, voucher).await? {
         Outcome::Ordered(order) => {
             let location = [(header::LOCATION, format!("/api/orders/{}", order.id))];
-            Ok((StatusCode::CREATED, location, Json(OrderBody::from(order).ordered))
-                .into_response())
+            Ok((StatusCode::CREATED, location, Json(order)).into_response())
         }
         Outcome::Refused(refusal) => Err(refusal.into()),
     }
@@ -175,36 +108,32 @@ pub async fn buy_counted(
         ("limit" = Option<Limit>, Query, description = "1 to 100, 20 when left out"),
     ),
     responses(
-        (status = 200, body = [OrderBody], description = "a page",
+        (status = 200, body = [Order], description = "a page",
             headers(("Link" = String, description = "the next page, where there may be one"))),
     ))]
 pub async fn list(
     State(app): State<App>,
     session: Session,
-    page: Result<Query<Page<OrderId>>, axum::extract::rejection::QueryRejection>,
-) -> Result<(Option<[(HeaderName, String); 1]>, Json<Vec<OrderBody>>), ApiError> {
-    let Query(page) = page.map_err(|error| ApiError::invalid(error.body_text()))?;
-    let page = page.check()?;
+    UrlQuery(page): UrlQuery<Page<OrderId>>,
+) -> Result<(Option<[(HeaderName, String); 1]>, Json<Vec<Order>>), ApiError> {
     let pool = app.database.pool();
-    let orders = orders::list_of_user(pool, session.user, page.before, page.limit).await?;
+    let orders = orders::list_of_user(pool, session.user, page.before, page.limit.0).await?;
     let ids = orders.iter().map(|order| order.id.to_string());
-    let link = next_page("/api/orders", page.limit, ids);
-    Ok((link, Json(orders.into_iter().map(OrderBody::from).collect())))
+    Ok((next_page("/api/orders", page.limit, ids), Json(orders)))
 }
 
 /// One of the user's own orders. Another user's order is not found.
 #[utoipa::path(get, path = "/api/orders/{id}", tag = "orders", operation_id = "find_order",
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
-        (status = 200, body = OrderBody, description = "the order"),
+        (status = 200, body = Order, description = "the order"),
     ))]
 pub async fn find(
     State(app): State<App>,
     session: Session,
     OrderPath(key): OrderPath,
-) -> Result<Json<OrderBody>, ApiError> {
-    let found = orders::find(app.database.pool(), key, Some(session.user)).await?;
-    Ok(Json(found.into()))
+) -> Result<Json<Order>, ApiError> {
+    Ok(Json(orders::find(app.database.pool(), key, Some(session.user)).await?))
 }
 
 /// Cancels an unpaid order: one's own, or anybody's for an administrator. Its voucher is on sale again, and
@@ -213,13 +142,13 @@ pub async fn find(
     operation_id = "cancel_order",
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
-        (status = 200, body = OrderBody, description = "it is cancelled"),
+        (status = 200, body = Order, description = "it is cancelled"),
     ))]
 pub async fn cancel(
     State(app): State<App>,
     session: Session,
     OrderPath(key): OrderPath,
-) -> Result<Json<OrderBody>, ApiError> {
+) -> Result<Json<Order>, ApiError> {
     let own = app.orders.cancel(key, Actor::Buyer(session.user)).await;
     let cancelled = match own {
         Err(Stop::Refused(Refusal { code: Code::OrderNotFound, .. }))
@@ -229,7 +158,7 @@ pub async fn cancel(
         }
         own => own,
     };
-    Ok(Json(cancelled?.into()))
+    Ok(Json(cancelled?))
 }
 
 /// Gives the money of a paid order back. The order is refunded, and its voucher on sale again, when the payment
@@ -237,15 +166,15 @@ pub async fn cancel(
 #[utoipa::path(post, path = "/api/orders/{id}/refund", tag = "orders", operation_id = "refund_order",
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
-        (status = 202, body = OrderBody, description = "the money is on its way back"),
+        (status = 202, body = Order, description = "the money is on its way back"),
     ))]
 pub async fn refund(
     State(app): State<App>,
     admin: AdminSession,
     OrderPath(key): OrderPath,
-) -> Result<(StatusCode, Json<OrderBody>), ApiError> {
+) -> Result<(StatusCode, Json<Order>), ApiError> {
     let order = app.orders.administer(AdministratorStep::Refund, key, Some(admin.user)).await?;
-    Ok((StatusCode::ACCEPTED, Json(order.into())))
+    Ok((StatusCode::ACCEPTED, Json(order)))
 }
 
 /// Redeems a paid order, once.
@@ -253,15 +182,14 @@ pub async fn refund(
     operation_id = "redeem_order",
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
-        (status = 200, body = OrderBody, description = "it is used"),
+        (status = 200, body = Order, description = "it is used"),
     ))]
 pub async fn redeem(
     State(app): State<App>,
     admin: AdminSession,
     OrderPath(key): OrderPath,
-) -> Result<Json<OrderBody>, ApiError> {
-    let order = app.orders.administer(AdministratorStep::Redeem, key, Some(admin.user)).await?;
-    Ok(Json(order.into()))
+) -> Result<Json<Order>, ApiError> {
+    Ok(Json(app.orders.administer(AdministratorStep::Redeem, key, Some(admin.user)).await?))
 }
 
 /// Ends a refund that the payment gateway does not take: an administrator has given the money back outside it. The
@@ -270,15 +198,15 @@ pub async fn redeem(
     operation_id = "settle_order",
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
-        (status = 200, body = OrderBody, description = "it is refunded"),
+        (status = 200, body = Order, description = "it is refunded"),
     ))]
 pub async fn settle(
     State(app): State<App>,
     admin: AdminSession,
     OrderPath(key): OrderPath,
-) -> Result<Json<OrderBody>, ApiError> {
+) -> Result<Json<Order>, ApiError> {
     let step = AdministratorStep::SettleOutside;
-    Ok(Json(app.orders.administer(step, key, Some(admin.user)).await?.into()))
+    Ok(Json(app.orders.administer(step, key, Some(admin.user)).await?))
 }
 
 /// The steps that an order has taken after the purchase, the oldest first: what, by whom, when.

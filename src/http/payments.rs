@@ -5,19 +5,18 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
-use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
 use super::auth::{AdminSession, Session};
-use super::body::maybe_whole_number;
 use super::orders::{OrderPath, VoucherOfOrder};
 use super::problem::Code;
 use super::schemas::{Amount, Id};
 use super::webhook::{SIGNATURE, Webhook};
 use super::{ApiError, App};
-use crate::model::{OrderId, SharedClock};
+use crate::model::SharedClock;
+use crate::model::whole_number::maybe_whole_number;
 use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::payments::{Money, Notice, NoticeOutcome, OpenPayment, PaymentId};
 use crate::store::refunds::{self, Refund};
@@ -91,40 +90,20 @@ impl PaymentGateway for WebhookPayments {
     }
 }
 
-/// A payment that its buyer may make.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct PaymentBody {
-    /// Its name towards the payment gateway.
-    #[schema(value_type = String, example = "7.661897216000000001.1")]
-    pub payment_id: String,
-    /// The order.
-    pub order_id: OrderId,
-    /// In the currency's smallest unit.
-    pub amount: i64,
-    /// Where to pay: an address, or a path of this server.
-    pub pay_url: String,
-    /// After this instant the order is cancelled.
-    pub pay_by: DateTime<Utc>,
-}
-
 /// Begins a payment of one's own order, or finds the one that is pending: who asks twice pays once.
 ///
 /// 503 without `Retry-After`: no payment gateway is set up.
 #[utoipa::path(post, path = "/api/orders/{id}/payments", tag = "payments", operation_id = "pay",
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(
-        (status = 201, body = PaymentBody, description = "where to pay and until when"),
+        (status = 201, body = OpenPayment, description = "where to pay and until when"),
     ))]
 pub async fn create(
     State(app): State<App>,
     session: Session,
     OrderPath(key): OrderPath,
-) -> Result<(StatusCode, Json<PaymentBody>), ApiError> {
-    let OpenPayment { id, amount, pay_by, pay_url } = app.orders.pay(key, session.user).await?;
-    let pay_url = pay_url.unwrap_or_else(|| unreachable!("a payment that was opened has one"));
-    let (payment_id, order_id) = (id.to_string(), id.order);
-    let body = PaymentBody { payment_id, order_id, amount, pay_url, pay_by };
-    Ok((StatusCode::CREATED, Json(body)))
+) -> Result<(StatusCode, Json<OpenPayment>), ApiError> {
+    Ok((StatusCode::CREATED, Json(app.orders.pay(key, session.user).await?)))
 }
 
 /// What became of a payment.

@@ -222,7 +222,7 @@ pub async fn create(
     }
     // A token that said less than memory knows would be void from its first request on.
     let end = user.tokens_not_before.max(app.revocations.end_of(user.id));
-    let token = app.tokens.mint_after(end, user.id, now, now + SESSION_LASTS);
+    let token = app.tokens.mint(user.id, end, now, now + SESSION_LASTS);
     let user = UserBody::of(user, &app);
     Ok((StatusCode::CREATED, Json(SessionCreated { token, user })))
 }

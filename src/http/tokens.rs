@@ -82,16 +82,11 @@ impl Tokens {
         Self { key: self.key.or(previous), ..self }
     }
 
-    /// A token for `user`, who has never ended all sessions, issued at `issued`, good until `expires`.
-    pub fn mint(&self, user: UserId, issued: DateTime<Utc>, expires: DateTime<Utc>) -> String {
-        self.mint_after(None, user, issued, expires)
-    }
-
-    /// The same for a user who did so at `end`.
-    pub fn mint_after(
+    /// A token for `user`, who last ended all sessions at `end`, issued at `issued`, good until `expires`.
+    pub fn mint(
         &self,
-        end: Option<DateTime<Utc>>,
         user: UserId,
+        end: Option<DateTime<Utc>>,
         issued: DateTime<Utc>,
         expires: DateTime<Utc>,
     ) -> String {
@@ -160,7 +155,7 @@ mod tests {
     fn a_token_that_was_changed_is_none_of_ours() {
         let tokens = Tokens::new(b"0123456789abcdef", Arc::new(SystemClock));
         let Some(user) = UserId::new(7) else { unreachable!("7 is positive") };
-        let minted = tokens.mint(user, SystemClock.now(), SystemClock.now());
+        let minted = tokens.mint(user, None, SystemClock.now(), SystemClock.now());
         assert!(tokens.claims(&minted).is_some());
         // One character, in any part.
         for position in 0..minted.len() {
@@ -195,7 +190,7 @@ mod tests {
         let tokens = |secret| Tokens::new(secret, Arc::new(SystemClock));
         let Some(user) = UserId::new(7) else { unreachable!("7 is positive") };
         let now = SystemClock.now();
-        let minted = |by: Tokens| by.mint(user, now, now);
+        let minted = |by: Tokens| by.mint(user, None, now, now);
         let old = minted(tokens(former));
         assert!(tokens(secret).claims(&old).is_none());
         assert!(tokens(secret).or(None).claims(&old).is_none());
@@ -215,7 +210,7 @@ mod tests {
             for fraction in (0..1_000_000).step_by(7_919).chain([1, 499_999, 500_000, 999_999]) {
                 let micros = second * 1_000_000 + fraction;
                 let issued = DateTime::from_timestamp_micros(micros).unwrap_or_default();
-                let minted = tokens.mint(user, issued, expires);
+                let minted = tokens.mint(user, None, issued, expires);
                 let read = tokens.claims(&minted).and_then(|claims| claims.issued());
                 assert_eq!(read, Some(issued), "{micros}");
             }

@@ -3,104 +3,43 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::schemas::Title;
+use super::query::{PageLimit, next_page};
 use crate::model::{Clock, SaleStatus, Voucher, VoucherId};
 use crate::purchase::Purchases;
 use crate::purchase::sales::Sale;
 use crate::store::{Database, ReadCache, Service, StoreError, entries, vouchers};
 
-/// The next page's address (RFC 8288), where a full page suggests that there is one.
-pub(super) fn next_page(
-    path: &str,
-    limit: i64,
-    ids: impl ExactSizeIterator<Item = String>,
-) -> Option<[(HeaderName, String); 1]> {
-    let is_full = i64::try_from(ids.len()).is_ok_and(|count| count >= limit);
-    let last = ids.last().filter(|_| is_full)?;
-    Some([(header::LINK, format!("<{path}?before={last}&limit={limit}>; rel=\"next\""))])
-}
-
 /// A voucher and where its sale stands.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct VoucherBody {
-    /// The voucher.
-    pub id: VoucherId,
-    /// The name of the voucher.
-    #[schema(value_type = Title)]
-    pub title: String,
-    /// A second line; may be empty.
-    pub subtitle: String,
-    /// The conditions; may be empty.
-    pub terms: String,
-    /// What the voucher is worth, in the currency's smallest unit; null where it is not said.
-    #[schema(required = true)]
-    pub value: Option<i64>,
-    /// What it costs, in the currency's smallest unit; 0: nothing.
-    #[schema(minimum = 0)]
-    pub price: i64,
-    /// An order that is not paid after so many seconds is cancelled.
-    #[schema(minimum = 1)]
-    pub pay_within_s: i32,
-    /// Vouchers left.
-    #[schema(minimum = 0)]
-    pub stock: i32,
-    /// Vouchers at the beginning.
-    #[schema(minimum = 0)]
-    pub initial_stock: i32,
-    /// First instant of the sale.
-    pub begin_time: DateTime<Utc>,
-    /// First instant after the sale.
-    pub end_time: DateTime<Utc>,
+    #[serde(flatten)]
+    #[schema(inline)]
+    pub(super) voucher: Voucher,
     /// Where the sale stands.
     pub status: SaleStatus,
-    /// Whether buyers may stand in line once it is sold out.
-    pub line: bool,
-    /// When the entries of its draw close; null where whoever comes first is served first.
-    #[schema(required = true)]
-    pub draw_time: Option<DateTime<Utc>>,
-    /// The source and the time of a public number that goes into its draw; empty: there is none.
-    pub draw_beacon: String,
 }
 
 impl VoucherBody {
     pub(super) fn at(voucher: Voucher, now: DateTime<Utc>) -> Self {
-        Self {
-            status: voucher.status_at(now),
-            id: voucher.id,
-            title: voucher.title,
-            subtitle: voucher.subtitle,
-            terms: voucher.terms,
-            value: voucher.value,
-            price: voucher.price,
-            pay_within_s: voucher.pay_within_s,
-            stock: voucher.stock,
-            initial_stock: voucher.initial_stock,
-            begin_time: voucher.begin_time,
-            end_time: voucher.end_time,
-            line: voucher.has_line,
-            draw_time: voucher.draw_time,
-            draw_beacon: voucher.draw_beacon,
-        }
+        Self { status: voucher.status_at(now), voucher }
     }
 
     /// The voucher of a sale, with what was learnt since it was read.
     pub(super) fn of_sale(sale: &Sale, now: DateTime<Utc>) -> Self {
-        let body = Self::at(sale.voucher.clone(), now);
         let status = sale.status_at(now);
-        let stock = if status == SaleStatus::SoldOut { 0 } else { body.stock };
-        Self { status, stock, ..body }
+        let stock = if status == SaleStatus::SoldOut { 0 } else { sale.voucher.stock };
+        // What is not sent is not compared: a voucher that came back and was sold again is no news.
+        let voucher = Voucher { stock, revision: 0, ..sale.voucher.clone() };
+        Self { status, voucher }
     }
 }
-
-/// Vouchers on the page of a client that asks for no other number.
-pub(super) const FIRST_PAGE: i64 = 20;
 
 /// Pages kept at once.
 const FIRST_PAGES: usize = 100;
@@ -112,7 +51,7 @@ const WAITING_FOR_OLDER: usize = 256;
 const DRAWS: usize = 16;
 const WAITING_FOR_DRAWS: usize = 256;
 
-type PageKey = (Option<VoucherId>, i64);
+type PageKey = (Option<VoucherId>, PageLimit);
 
 /// The list of vouchers, page by page, as it is sent. A page is less than a second old, and so is the
 /// `status` in it. The first pages, which buyers read, do not wait for the older ones.
@@ -145,7 +84,7 @@ impl VoucherPages {
     pub(super) async fn get(
         &self,
         before: Option<VoucherId>,
-        limit: i64,
+        limit: PageLimit,
     ) -> Result<VoucherPage, StoreError> {
         let pages = if before.is_some() { &self.older } else { &self.first };
         pages.get((before, limit)).await
@@ -157,7 +96,7 @@ async fn read_page(
     purchases: &Purchases,
     (before, limit): PageKey,
 ) -> Result<VoucherPage, StoreError> {
-    let vouchers = vouchers::list(database.pool(), before, limit).await?;
+    let vouchers = vouchers::list(database.pool(), before, limit.0).await?;
     let ids: Arc<[VoucherId]> = vouchers.iter().map(|voucher| voucher.id).collect();
     let link = next_page("/api/vouchers", limit, ids.iter().map(VoucherId::to_string));
     let link = link.map(|[(_, link)]| match HeaderValue::try_from(link) {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::OrderId;
+use super::{OrderId, VoucherId};
 
 /// The people who may have what there is of a voucher. The numbers are the database's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::FromRepr)]
@@ -40,16 +40,27 @@ pub enum EntryStatus {
 }
 
 /// A buyer's latest entry for a voucher.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = EntryBody)]
 pub struct Entry {
+    /// The entry: random. The draw goes by it.
+    #[serde(rename = "entry_id")]
+    #[schema(value_type = String, format = "uuid")]
     pub id: Uuid,
+    /// The voucher.
+    pub voucher_id: VoucherId,
+    /// Where it stands.
     pub status: EntryStatus,
+    /// When its buyer entered.
     pub entered_at: DateTime<Utc>,
-    /// How many stand before it in line.
-    pub ahead: Option<i64>,
+    /// In line: 1 is the next. Nobody has a place before the draw.
+    #[schema(required = true, minimum = 1)]
+    pub place: Option<i64>,
     /// How many were offered an order in the last hour.
+    #[schema(minimum = 0)]
     pub offered_in_the_last_hour: i64,
+    /// The order that was offered.
+    #[schema(required = true)]
     pub order_id: Option<OrderId>,
 }
 

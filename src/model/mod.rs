@@ -1,4 +1,4 @@
-//! Pure types of the domain: no I/O, no runtime, no framework.
+//! Pure types of the domain, as JSON, too: no I/O, no runtime, no framework.
 
 pub mod clock;
 mod currency;
@@ -7,10 +7,14 @@ pub mod ids;
 pub mod limiter;
 pub mod line;
 pub mod order;
+pub mod order_csv;
 pub mod outcome;
 pub mod refusal;
+pub mod schemas;
 pub mod user;
 pub mod voucher;
+pub mod voucher_terms;
+pub mod whole_number;
 
 pub use clock::{Clock, ManualClock, SharedClock, SystemClock};
 pub use currency::Currency;
@@ -18,7 +22,7 @@ pub use draw::{Draw, PUBLIC_NUMBER, is_public_number};
 pub use ids::{InvalidId, OrderId, UserId, VoucherId};
 pub use limiter::{BucketRate, Limit, Limiter, Permit, Refused, Share, Shares, TokenBuckets};
 pub use line::{Entry, EntryStatus, HeldFor, Line};
-pub use order::{Due, Order, OrderStatus};
+pub use order::{Due, Order, OrderOfBuyer, OrderStatus};
 pub use outcome::Outcome;
 pub use refusal::{Code, Member, Refusal};
 pub use user::{User, normalized_phone};

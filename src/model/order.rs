@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{OrderId, UserId, VoucherId};
 
@@ -58,25 +59,53 @@ pub struct Due {
     pub pay_by: DateTime<Utc>,
 }
 
-/// An order. Each instant is there once the order has taken that step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+/// An order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = OrderBody)]
 pub struct Order {
+    /// The order.
+    #[serde(rename = "order_id")]
     pub id: OrderId,
-    pub user_id: UserId,
+    /// The voucher.
     pub voucher_id: VoucherId,
-    pub status: OrderStatus,
-    /// The price when it was placed.
-    pub amount: i64,
+    /// The buyer.
+    pub user_id: UserId,
+    /// When it was placed.
     pub created_at: DateTime<Utc>,
-    /// `None`: there was nothing to pay.
+    /// Where the order stands.
+    pub status: OrderStatus,
+    /// What it costs, in the currency's smallest unit: the price when it was placed.
+    pub amount: i64,
+    /// An unpaid order is cancelled after this instant. Null: there was nothing to pay.
+    #[schema(required = true)]
     pub pay_by: Option<DateTime<Utc>>,
+    /// When it was paid.
+    #[schema(required = true)]
     pub paid_at: Option<DateTime<Utc>>,
+    /// When it was redeemed.
+    #[schema(required = true)]
     pub used_at: Option<DateTime<Utc>>,
+    /// When it was cancelled.
+    #[schema(required = true)]
     pub cancelled_at: Option<DateTime<Utc>>,
+    /// When it was refunded.
+    #[schema(required = true)]
     pub refunded_at: Option<DateTime<Utc>>,
-    /// The gateway took the money of a used order back.
+    /// When the gateway took the money of a used order back. The order stays used.
+    #[schema(required = true)]
     pub charged_back_at: Option<DateTime<Utc>>,
+}
+
+/// An order and its buyer.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OrderOfBuyerBody)]
+pub struct OrderOfBuyer {
+    /// The order.
+    #[serde(flatten)]
+    pub order: Order,
+    /// The buyer's phone; null where there is no such user.
+    #[schema(required = true)]
+    pub phone: Option<String>,
 }
 
 impl Order {

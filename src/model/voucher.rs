@@ -2,7 +2,9 @@
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use utoipa::ToSchema;
 
+use super::schemas::Title;
 use super::{HeldFor, VoucherId};
 
 /// Where a sale stands at one instant.
@@ -35,39 +37,54 @@ impl SaleStatus {
     }
 }
 
-/// A voucher with its sale. Amounts are in the currency's smallest unit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)] // the names say it
+/// A voucher with its sale.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Voucher {
+    /// The voucher.
     pub id: VoucherId,
+    /// The name of the voucher.
+    #[schema(value_type = Title)]
     pub title: String,
+    /// A second line; may be empty.
     pub subtitle: String,
-    /// The conditions, for people.
+    /// The conditions; may be empty.
     pub terms: String,
-    /// What it is worth, for people.
+    /// What the voucher is worth, in the currency's smallest unit; null where it is not said.
+    #[schema(required = true)]
     pub value: Option<i64>,
-    /// Of orders to come; 0: free.
+    /// What it costs, in the currency's smallest unit; 0: nothing.
+    #[schema(minimum = 0)]
     pub price: i64,
     /// An order that is not paid after so many seconds is cancelled.
+    #[schema(minimum = 1)]
     pub pay_within_s: i32,
     /// Vouchers left.
+    #[schema(minimum = 0)]
     pub stock: i32,
+    /// Vouchers at the beginning.
+    #[schema(minimum = 0)]
     pub initial_stock: i32,
     /// First instant of the sale.
     pub begin_time: DateTime<Utc>,
     /// First instant after the sale.
     pub end_time: DateTime<Utc>,
+    /// Whether an administrator has stopped the sale for a while.
+    #[serde(skip)]
     pub paused: bool,
     /// The people who may have what there is.
+    #[serde(skip)]
     pub held_for: HeldFor,
     /// Whether buyers may stand in line once it is sold out.
+    #[serde(rename = "line")]
     pub has_line: bool,
-    /// When the entries of its draw close, where it has one.
+    /// When the entries of its draw close; null where whoever comes first is served first.
+    #[schema(required = true)]
     pub draw_time: Option<DateTime<Utc>>,
     /// The source and the time of a public number that goes into its draw; empty: there is none.
     pub draw_beacon: String,
     /// Moves with every change that is not a plain sale. What is remembered of a sale is true of one
     /// revision only.
+    #[serde(skip)]
     pub revision: i64,
 }
 

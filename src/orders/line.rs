@@ -58,7 +58,7 @@ impl Orders {
         let granted = granted.map_err(|error| StoreError::from_batch(Service::Postgres, error))?;
         // With the first in line, and with the last one who leaves, it changes who may buy.
         let may_change_the_sale = match &granted {
-            Granted::Entered(entry) => entry.ahead == Some(0),
+            Granted::Entered(entry) => entry.place == Some(1),
             granted => *granted == Granted::Left,
         };
         if may_change_the_sale {

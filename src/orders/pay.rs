@@ -16,7 +16,7 @@ const ASK_WITHIN: Duration = Duration::from_secs(4);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl Orders {
-    /// Begins a payment of `buyer`'s order, or finds the one that is pending. The `pay_url` is there.
+    /// Begins a payment of `buyer`'s order, or finds the one that is pending.
     ///
     /// # Errors
     /// `unavailable` also if the gateway does not say where to pay.
@@ -31,23 +31,22 @@ impl Orders {
         };
         // Each statement has its own turn: meanwhile the gateway is asked.
         let turn = async || self.database.buyers_steps_of(order.voucher_id).await;
-        let Pending { mut payment, attempt, wait } =
+        let Pending { id, amount, pay_by, pay_url, attempt, wait } =
             payments::open(&*turn().await?, &order, buyer, ASK_WITHIN).await?;
-        if payment.pay_url.is_some() {
-            return Ok(payment);
+        let opened = |pay_url| OpenPayment { id, order_id: id.order, amount, pay_url, pay_by };
+        if let Some(pay_url) = pay_url {
+            return Ok(opened(pay_url));
         }
         let Some(attempt) = attempt else {
             return Err(unavailable("is being asked where to pay", wait).into());
         };
-        let OpenPayment { id, amount, pay_by, .. } = payment;
         match gateway.request_payment(PaymentRequest { payment: id, amount, pay_by }).await {
             Ok(pay_url) => {
                 let status = payments::keep_pay_url(&*turn().await?, id, &pay_url).await?;
                 if status != OrderStatus::Unpaid {
                     return Err(Refusal::order_state(status).into());
                 }
-                payment.pay_url = Some(pay_url);
-                Ok(payment)
+                Ok(opened(pay_url))
             }
             Err(error) => {
                 // It is asked again, by the same name, when the buyer presses again after that.

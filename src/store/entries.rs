@@ -15,7 +15,7 @@ use crate::model::{
     Clock, Code, Draw, Entry, EntryStatus, HeldFor, Line, OrderId, Refusal, UserId, VoucherId,
 };
 
-row! { Entry: id, status, entered_at, ahead, offered_in_the_last_hour, order_id }
+row! { Entry: id, voucher_id, status, entered_at, place, offered_in_the_last_hour, order_id }
 
 /// How long a draw may take, or the offers of one step. One that took longer would be begun again for ever: a million
 /// entries took two minutes on a busy machine.
@@ -46,14 +46,19 @@ pub enum Granted {
 type WishRow =
     (String, Option<Uuid>, Option<OrderId>, Option<DateTime<Utc>>, Option<i64>, Option<i64>);
 
-fn granted(row: &WishRow, clock: &DatabaseClock) -> Result<Granted, StoreError> {
+fn granted(
+    voucher_id: VoucherId,
+    row: &WishRow,
+    clock: &DatabaseClock,
+) -> Result<Granted, StoreError> {
     let (word, id, order, until, ahead, offered) = row;
     Ok(match (word.as_str(), *id, *until, *offered) {
         ("entered", Some(id), Some(entered_at), Some(offered)) => Granted::Entered(Entry {
             id,
+            voucher_id,
             status: if ahead.is_some() { EntryStatus::InLine } else { EntryStatus::Entered },
             entered_at,
-            ahead: *ahead,
+            place: ahead.map(|ahead| ahead + 1),
             offered_in_the_last_hour: offered,
             order_id: None,
         }),
@@ -86,7 +91,7 @@ pub async fn enter(
     let rows: Vec<WishRow> =
         step_in_time(pool, async |session| query.fetch_all(session).await).await?;
     assert_eq!(rows.len(), wishes.len(), "enter_line says something of each wish: {rows:?}");
-    rows.iter().map(|row| granted(row, clock)).collect()
+    rows.iter().map(|row| granted(voucher, row, clock)).collect()
 }
 
 /// The latest entry of `buyer` for `voucher`.
@@ -97,7 +102,7 @@ pub async fn find(
     now: DateTime<Utc>,
 ) -> Result<Option<Entry>, StoreError> {
     let query = sqlx::query_as(
-        "select e.id, e.entered_at, e.order_id,
+        "select e.id, e.voucher_id, e.entered_at, e.order_id,
                 case
                   when e.status = 3 then 'left'
                   when e.status = 2 and o.status = 1 then 'offered'
@@ -107,9 +112,9 @@ pub async fn find(
                   else 'in_line'
                 end as status,
                 case when e.status = 1 and e.place is not null then (
-                  select count(*) from entries other
+                  select count(*) + 1 from entries other
                   where other.voucher_id = $1 and other.status = 1 and other.place > 0 and other.place < e.place
-                ) end as ahead,
+                ) end as place,
                 (select count(*) from entries other
                  where other.voucher_id = $1 and other.status = 2 and other.ended_at > $3) as offered_in_the_last_hour
          from entries e

@@ -32,7 +32,6 @@ pub mod step_turns;
 pub mod time_limits;
 pub mod unmatched_payments;
 pub mod users;
-mod voucher_terms;
 pub mod vouchers;
 
 pub use database_clock::DatabaseClock;

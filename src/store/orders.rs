@@ -3,18 +3,21 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sqlx::postgres::{PgPool, PgRow};
-use sqlx::{FromRow, Row};
+use sqlx::postgres::PgPool;
 
 use super::columns::row;
 use super::statements::{Work, in_time};
 use super::{Database, DatabaseSession, Stop, StoreError};
-use crate::model::{Code, Member, Order, OrderId, OrderStatus, Refusal, UserId, VoucherId};
+use crate::model::{
+    Code, Member, Order, OrderId, OrderOfBuyer, OrderStatus, Refusal, UserId, VoucherId,
+};
 
 row! {
     Order: id, user_id, voucher_id, status, amount, created_at, pay_by, paid_at, used_at, cancelled_at,
     refunded_at, charged_back_at
 }
+
+row! { OrderOfBuyer: ..order, phone }
 
 /// Which order is meant: the voucher is needed only where orders of two vouchers have the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,9 +137,6 @@ pub async fn list_of_user(
     Ok(orders)
 }
 
-/// An order with its buyer's phone, for administrators. `None`: there is no such user.
-pub type OrderAndPhone = (Order, Option<String>);
-
 /// The numbers of all states.
 const ANY_STATE: [i16; 6] = [1, 2, 3, 4, 5, 6];
 
@@ -171,9 +171,9 @@ pub async fn list(
     status: Option<OrderStatus>,
     before: Option<OrderId>,
     limit: i64,
-) -> Result<Vec<OrderAndPhone>, StoreError> {
+) -> Result<Vec<OrderOfBuyer>, StoreError> {
     let states = status.map_or_else(|| ANY_STATE.to_vec(), |status| vec![status as i16]);
-    let query = sqlx::query(match (voucher, status) {
+    let query = sqlx::query_as(match (voucher, status) {
         (Some(_), _) => LIST_OF_VOUCHER,
         (None, None | Some(OrderStatus::Paid)) => list_where!(""),
         // It stands for the index orders_of_rare_status.
@@ -186,11 +186,26 @@ pub async fn list(
         .bind(before.map_or(i64::MAX, OrderId::get))
         .bind(states)
         .bind(limit + of_one_id);
-    let rows = in_time(pool, async |connection| query.fetch_all(connection).await).await?;
-    let of_row = |row: &PgRow| Ok((Order::from_row(row)?, row.try_get("phone")?));
-    let mut orders: Vec<OrderAndPhone> = rows.iter().map(of_row).collect::<sqlx::Result<_>>()?;
-    end_page(&mut orders, limit, |(order, _)| order.id);
+    let mut orders: Vec<OrderOfBuyer> =
+        in_time(pool, async |connection| query.fetch_all(connection).await).await?;
+    end_page(&mut orders, limit, |of_buyer| of_buyer.order.id);
     Ok(orders)
+}
+
+/// Orders read at a time for an export.
+const EXPORTED_AT_ONCE: i64 = 1_000;
+
+/// The next orders of an export, as [`list`] has them, and where the one after these begins if there may be more.
+pub async fn export(
+    pool: &PgPool,
+    voucher: Option<VoucherId>,
+    status: Option<OrderStatus>,
+    before: Option<OrderId>,
+) -> Result<(Vec<OrderOfBuyer>, Option<OrderId>), StoreError> {
+    let found = list(pool, voucher, status, before, EXPORTED_AT_ONCE).await?;
+    let is_full = found.len() >= EXPORTED_AT_ONCE as usize;
+    let last = found.last().filter(|_| is_full).map(|last| last.order.id);
+    Ok((found, last))
 }
 
 /// Nobody buys yet, and distributed orders may lie on many servers.

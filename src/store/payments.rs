@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
+use utoipa::ToSchema;
 
 use super::columns::{column, row};
 use super::order_steps::taken;
@@ -59,23 +60,32 @@ impl FromRow<'_, PgRow> for PaymentId {
 }
 
 /// A payment that its buyer may make.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = PaymentBody)]
 pub struct OpenPayment {
-    /// Its name.
+    /// Its name towards the payment gateway.
+    #[serde(rename = "payment_id")]
+    #[schema(value_type = String, example = "7.661897216000000001.1")]
     pub id: PaymentId,
+    /// The order.
+    pub order_id: OrderId,
     /// In the currency's smallest unit.
     pub amount: i64,
+    /// Where to pay: an address, or a path of this server.
+    pub pay_url: String,
     /// After this instant the order is cancelled.
     pub pay_by: DateTime<Utc>,
-    /// Where to pay, once the gateway has said so.
-    pub pay_url: Option<String>,
 }
 
 /// A payment that is pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)] // as those of `OpenPayment`
 pub struct Pending {
-    /// Without `pay_url` until the gateway has said it.
-    pub payment: OpenPayment,
+    pub id: PaymentId,
+    pub amount: i64,
+    pub pay_by: DateTime<Utc>,
+    /// Where to pay, once the gateway has said so.
+    pub pay_url: Option<String>,
     /// This caller asks the gateway where to pay, for the so manieth time. `None`: nobody has to, or somebody else asks it right
     /// now, or asked it in vain a moment ago.
     pub attempt: Option<i32>,
@@ -162,7 +172,10 @@ pub async fn open(
     };
     let id = PaymentId { voucher: order.voucher_id, order: order.id, number };
     Ok(Pending {
-        payment: OpenPayment { id, amount, pay_by, pay_url: row.url },
+        id,
+        amount,
+        pay_by,
+        pay_url: row.url,
         attempt: (row.ask_gateway == Some(true)).then_some(attempt),
         wait: Duration::from_millis(wait_ms.unsigned_abs()),
     })

@@ -8,11 +8,8 @@ use sqlx::{FromRow, Row};
 use super::columns::row;
 use super::statements::{Work, in_time};
 use super::time_limits::GIVES_WAY;
-pub use super::voucher_terms::{
-    DEFAULT_PAY_WITHIN_S, MAX_AMOUNT, MAX_PAY_WITHIN_S, NewDraw, NewVoucher, StockChange,
-    VoucherChange,
-};
 use super::{DatabaseClock, DatabaseSession, Stop, StoreError};
+use crate::model::voucher_terms::{DEFAULT_PAY_WITHIN_S, NewVoucher, VoucherChange};
 use crate::model::{Code, Refusal, Voucher, VoucherId};
 
 row! {
@@ -42,11 +39,6 @@ pub async fn change(
     voucher: VoucherId,
     change: &VoucherChange,
 ) -> Result<Voucher, Stop> {
-    let (initial_stock, more) = match change.stock {
-        Some(StockChange::InitialStock(stock)) => (Some(stock), 0),
-        Some(StockChange::By(more)) => (None, more),
-        None => (None, 0),
-    };
     let now = super::order_steps::time(pool).await?;
     // The window that was, for the audit of earlier orders: the row as it was before this statement.
     let query = sqlx::query_as(concat!(
@@ -82,8 +74,8 @@ pub async fn change(
         " from v, s"
     ))
     .bind(voucher.get())
-    .bind(initial_stock.map(i64::from))
-    .bind(i64::from(more))
+    .bind(change.initial_stock.map(i64::from))
+    .bind(i64::from(change.more_stock))
     .bind(change.begin_time)
     .bind(change.end_time)
     .bind(change.price)
@@ -94,7 +86,7 @@ pub async fn change(
     .bind(&change.terms)
     .bind(change.value)
     .bind(now);
-    // A change that was given up must not come after all: `By` would count twice when it is repeated.
+    // A change that was given up must not come after all: `more_stock` would count twice when it is repeated.
     let work = Work::step_with(GIVES_WAY, pool);
     let changed = work.run(async |session| {
         lock_sale(session, voucher).await?;
@@ -167,6 +159,7 @@ pub async fn create(
     new: &NewVoucher,
     now: DateTime<Utc>,
 ) -> Result<Voucher, StoreError> {
+    let (begin_time, end_time) = new.window(now);
     let query = sqlx::query_as(concat!(
         "with v as (
            insert into vouchers
@@ -186,17 +179,17 @@ pub async fn create(
     .bind(&new.title)
     .bind(now)
     .bind(new.stock)
-    .bind(new.begin_time)
-    .bind(new.end_time)
-    .bind(&new.subtitle)
-    .bind(&new.terms)
+    .bind(begin_time)
+    .bind(end_time)
+    .bind(new.subtitle.as_deref().unwrap_or_default())
+    .bind(new.terms.as_deref().unwrap_or_default())
     .bind(new.value)
-    .bind(new.price)
-    .bind(new.pay_within_s)
-    .bind(new.has_line || new.draw.is_some())
-    .bind(new.draw.as_ref().map(|draw| draw.time))
-    .bind(new.draw.as_ref().map(|_| hex::encode(rand::random::<[u8; 32]>())))
-    .bind(new.draw.as_ref().map_or("", |draw| &draw.beacon));
+    .bind(new.price.unwrap_or_default())
+    .bind(new.pay_within_s.unwrap_or(DEFAULT_PAY_WITHIN_S))
+    .bind(new.line == Some(true) || new.draw_time.is_some())
+    .bind(new.draw_time)
+    .bind(new.draw_time.map(|_| hex::encode(rand::random::<[u8; 32]>())))
+    .bind(new.draw_beacon.as_deref().unwrap_or_default());
     in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 

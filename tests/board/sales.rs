@@ -2,8 +2,8 @@
 //! browser.
 
 use chrono::TimeDelta;
+use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, Voucher};
-use seckill::store::vouchers::NewVoucher;
 use serde_json::{Value, json};
 
 use testkit::shop::api_client::{Answer, Api};
@@ -22,7 +22,7 @@ pub async fn server(world: World) -> (Api, Voucher) {
     world.users(30).await;
     let begin = world.clock.now() - TimeDelta::hours(1);
     let new = NewVoucher {
-        price: 8_000,
+        price: Some(8_000),
         ..NewVoucher::free("100 for 80", 40, begin, begin + TimeDelta::days(1))
     };
     let voucher = world.new_voucher(&new).await;

@@ -10,8 +10,8 @@ use chrono::TimeDelta;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use reqwest::Method;
+use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, Draw, SystemClock, VoucherId};
-use seckill::store::vouchers::{NewDraw, NewVoucher};
 use serde_json::Value;
 use sqlx::PgPool;
 use tokio::task::JoinSet;
@@ -32,10 +32,9 @@ const LOOKS_EVERY: Duration = Duration::from_millis(200);
 pub async fn open(pool: &PgPool, dice: &mut StdRng) -> VoucherId {
     let now = SystemClock.now();
     let hour = TimeDelta::hours(1);
-    let time = now + TimeDelta::milliseconds(dice.random_range(1_500..4_000));
-    let draw = Some(NewDraw { time, beacon: String::new() });
+    let draw_time = Some(now + TimeDelta::milliseconds(dice.random_range(1_500..4_000)));
     let free = NewVoucher::free("drawn", STOCK, now - hour, now + hour);
-    let new = NewVoucher { price: PRICE, pay_within_s: 2, draw, ..free };
+    let new = NewVoucher { price: Some(PRICE), pay_within_s: Some(2), draw_time, ..free };
     put_on_sale(pool, &new).await
 }
 

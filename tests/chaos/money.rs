@@ -12,9 +12,9 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use reqwest::Method;
+use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, SystemClock, VoucherId};
 use seckill::purchase::audit::OrderLives;
-use seckill::store::vouchers::NewVoucher;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
@@ -46,7 +46,7 @@ impl Money {
         let now = SystemClock.now();
         let hour = chrono::TimeDelta::hours(1);
         let free = NewVoucher::free("for money", STOCK, now - hour, now + hour);
-        let new = NewVoucher { price: PRICE, pay_within_s: 2, ..free };
+        let new = NewVoucher { price: Some(PRICE), pay_within_s: Some(2), ..free };
         let voucher = put_on_sale(&sale.pool, &new).await;
         let drawn = lines::open(&sale.pool, &mut dice(seed, "the draw")).await;
         let (gateway, address) = Gateway::start(sale.client.clone(), seed).await;

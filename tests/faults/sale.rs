@@ -8,9 +8,10 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use reqwest::Client;
 use seckill::http::tokens::Tokens;
+use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, SystemClock, VoucherId};
 use seckill::purchase::{Strategy, audit};
-use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::vouchers;
 use seckill::store::{Database, MigrationError, users};
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use tokio::process::Command;
@@ -167,7 +168,7 @@ impl Sale {
 
     pub fn token(&self, number: i64) -> String {
         let now = SystemClock.now();
-        self.tokens.mint(user(number), now, now + TimeDelta::hours(1))
+        self.tokens.mint(user(number), None, now, now + TimeDelta::hours(1))
     }
 
     /// The users of one worker of a crowd, each with a token, without end for a test's purpose.
@@ -176,7 +177,7 @@ impl Sale {
         let now = SystemClock.now();
         let expires = now + TimeDelta::hours(1);
         let buyers = (worker as i64 + 1..=i64::from(self.users)).step_by(WIDTH);
-        buyers.map(move |buyer| (buyer, tokens.mint(user(buyer), now, expires)))
+        buyers.map(move |buyer| (buyer, tokens.mint(user(buyer), None, now, expires)))
     }
 
     pub fn path(&self) -> String {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use chrono::TimeDelta;
 use futures_util::future::join_all;
+use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, Draw};
 use seckill::store::entries;
-use seckill::store::vouchers::{NewDraw, NewVoucher};
 use serde_json::{Value, json};
 use sqlx::Connection;
 
@@ -145,9 +145,9 @@ async fn what_is_published_of_a_draw_waits_for_entries_that_came_before_the_clos
 async fn a_draw_whose_sale_is_held_keeps_nobody_from_reading_another_draw() {
     let till = Till::with_draw(1, 0, "", 1).await;
     let now = till.world.clock.now();
-    let draw = NewDraw { time: now + TimeDelta::hours(2), beacon: String::new() };
+    let draw_time = Some(now + TimeDelta::hours(2));
     let free = NewVoucher::free("100 for 80", 1, now, now + TimeDelta::days(1));
-    let other = till.world.new_voucher(&NewVoucher { draw: Some(draw), ..free }).await.id;
+    let other = till.world.new_voucher(&NewVoucher { draw_time, ..free }).await.id;
     let held = till.voucher.id;
     let holder = till.hold_the_sale().await;
     till.after(TimeDelta::hours(1)).await;

@@ -2,7 +2,8 @@
 
 use chrono::TimeDelta;
 use seckill::model::VoucherId;
-use seckill::store::vouchers::{self, NewVoucher, VoucherChange};
+use seckill::model::voucher_terms::{NewVoucher, VoucherChange};
+use seckill::store::vouchers;
 use serde_json::json;
 
 use crate::storefront::sale::visited;
@@ -35,17 +36,17 @@ async fn shop() -> Api {
     sale(&api.world, "C", 5, -3).await;
     let paused = sale(&api.world, "P", 5, 0).await;
     let line = NewVoucher {
-        price: PRICE,
-        has_line: true,
+        price: Some(PRICE),
+        line: Some(true),
         ..NewVoucher::free("L", 1, midnight(), midnight() + TimeDelta::days(2))
     };
     let line = api.world.new_voucher(&line).await.id;
     let bought = sale(&api.world, "B", 2, 0).await;
     let priced = NewVoucher {
-        price: PRICE,
+        price: Some(PRICE),
         value: Some(10_000),
-        subtitle: "Any branch".to_owned(),
-        terms: "One a table.".to_owned(),
+        subtitle: Some("Any branch".to_owned()),
+        terms: Some("One a table.".to_owned()),
         ..NewVoucher::free("A", 5, midnight(), midnight() + TimeDelta::days(2))
     };
     api.world.new_voucher(&priced).await;

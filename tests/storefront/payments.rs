@@ -2,9 +2,9 @@
 //! page a buyer pays. In a real browser.
 
 use chrono::TimeDelta;
+use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, Voucher};
 use seckill::orders::expiry::Expiry;
-use seckill::store::vouchers::NewVoucher;
 use serde_json::{Value, json};
 
 use crate::board::money::returned;
@@ -25,10 +25,10 @@ pub async fn shop() -> (Api, Voucher) {
     world.users(3).await;
     let begin = world.clock.now() - TimeDelta::hours(1);
     let new = NewVoucher {
-        subtitle: "Any branch".to_owned(),
-        terms: "One a table.\n<b>Not</b> on holidays.".to_owned(),
+        subtitle: Some("Any branch".to_owned()),
+        terms: Some("One a table.\n<b>Not</b> on holidays.".to_owned()),
         value: Some(10_000),
-        price: 8_000,
+        price: Some(8_000),
         ..NewVoucher::free("100 for 80", 2, begin, begin + TimeDelta::days(1))
     };
     let voucher = world.new_voucher(&new).await;

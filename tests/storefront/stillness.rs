@@ -2,7 +2,8 @@
 
 use chrono::TimeDelta;
 use seckill::model::VoucherId;
-use seckill::store::vouchers::{self, NewVoucher, StockChange, VoucherChange};
+use seckill::model::voucher_terms::{NewVoucher, VoucherChange};
+use seckill::store::vouchers;
 use serde_json::{Value, json};
 
 use crate::storefront::sale::{BUY, MESSAGE, visited};
@@ -37,7 +38,7 @@ pub async fn sale(
 ) -> VoucherId {
     let begin = midnight() + begins_in;
     let free = NewVoucher::free(title, stock, begin, begin + TimeDelta::days(2));
-    let new = NewVoucher { price, ..free };
+    let new = NewVoucher { price: Some(price), ..free };
     world.new_voucher(&new).await.id
 }
 
@@ -254,7 +255,7 @@ async fn a_sale_whose_stock_comes_back_is_announced_and_shown_again() {
     browser.until_shown("#nothing-on").await;
     browser.until_text("#connection", "Live").await;
     let before = browser.value(PLACES).await;
-    let more = VoucherChange { stock: Some(StockChange::By(1)), ..VoucherChange::default() };
+    let more = VoucherChange { more_stock: 1, ..VoucherChange::default() };
     vouchers::change(api.world.database.pool(), tea, &more).await.unwrap();
     browser.until_text("#new-sales", "1 sale is on again").await;
     // It is not said any more, and keeps its place until somebody has the cards arranged.

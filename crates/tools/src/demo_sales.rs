@@ -10,10 +10,11 @@ use super::verdict::{VoucherVerdict, books};
 use load::crowd::{Buyer, CrowdReport};
 use load::told::Told;
 use load::verdict::Books;
+use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, SystemClock, UserId, Voucher};
 use seckill::purchase::audit::{self, OrderLives, VoucherAudit};
 use seckill::store::Database;
-use seckill::store::vouchers::{self, NewDraw, NewVoucher};
+use seckill::store::vouchers;
 
 /// What a voucher costs that is not free: 80 yuan.
 pub const PRICE: i64 = 8_000;
@@ -98,11 +99,10 @@ pub async fn open<'a>(
         let end_time = begin_time + TimeDelta::hours(1);
         let mut new = NewVoucher::free(title, stock, begin_time, end_time);
         if let Some(pay_within) = pay_within {
-            new.price = PRICE;
-            new.pay_within_s = i32::try_from(pay_within.as_secs())?;
+            new.price = Some(PRICE);
+            new.pay_within_s = Some(i32::try_from(pay_within.as_secs())?);
         }
-        let beacon = String::new();
-        new.draw = draw_after.map(|after| NewDraw { time: begin_time + after, beacon });
+        new.draw_time = draw_after.map(|after| begin_time + after);
         let voucher = vouchers::create(database.pool(), &new, now).await?;
         let path = format!("/api/vouchers/{}/{entrance}", voucher.id).into();
         let share = index * buyers.len() / count..(index + 1) * buyers.len() / count;

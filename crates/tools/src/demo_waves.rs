@@ -21,10 +21,11 @@ use load::outcome::SOLD_OUT;
 use load::told::{Outcomes, Told};
 use load::verdict::Books;
 use program::progress;
+use seckill::model::voucher_terms::VoucherChange;
 use seckill::purchase::audit::VoucherAudit;
 use seckill::store::Database;
 use seckill::store::payments::PaymentId;
-use seckill::store::vouchers::{self, VoucherChange};
+use seckill::store::vouchers;
 
 /// How often the books are looked at while something is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

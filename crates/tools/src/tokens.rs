@@ -120,7 +120,7 @@ pub async fn mint(
         .map(|offset| {
             let user = id(offset)?;
             let end = ends.get(&user).copied();
-            Ok((user, tokens.mint_after(end, user, now, now + LONGEST_TOKEN_LIFE)))
+            Ok((user, tokens.mint(user, end, now, now + LONGEST_TOKEN_LIFE)))
         })
         .collect()
 }

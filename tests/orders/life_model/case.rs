@@ -3,9 +3,9 @@
 use std::cell::{Cell, RefCell};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, VoucherId};
 use seckill::purchase::audit;
-use seckill::store::vouchers::{NewDraw, NewVoucher};
 use sqlx::FromRow;
 use sqlx::postgres::{PgPool, PgRow};
 use testkit::shop::world::World;
@@ -103,10 +103,10 @@ impl<'a> Case<'a> {
         let mut vouchers = Vec::new();
         for it in &terms {
             let new = NewVoucher {
-                price: if it.is_priced { PRICE } else { 0 },
-                pay_within_s: i32::try_from(PAY_WITHIN).unwrap(),
-                has_line: it.has_line,
-                draw: it.draw.map(|draw| NewDraw { time: at(draw), beacon: String::new() }),
+                price: it.is_priced.then_some(PRICE),
+                pay_within_s: i32::try_from(PAY_WITHIN).ok(),
+                line: Some(it.has_line),
+                draw_time: it.draw.map(at),
                 ..NewVoucher::free("100 for 80", it.stock as i32, at(it.begin), at(it.end))
             };
             vouchers.push(world.new_voucher(&new).await.id);

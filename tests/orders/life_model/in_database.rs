@@ -1,9 +1,10 @@
 //! The steps of the model by the database's functions, in a session that a test may stop between two statements.
 
+use seckill::model::voucher_terms::VoucherChange;
 use seckill::store::Stop;
 use seckill::store::gateway_messages::{CANCELLATIONS, PaymentCancellation};
 use seckill::store::payments::{PaymentId, keep_pay_url};
-use seckill::store::vouchers::{self, StockChange, VoucherChange};
+use seckill::store::vouchers;
 use seckill::store::{cancelled_sales, order_steps};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use testkit::shop::world::World;
@@ -200,7 +201,7 @@ impl Driver for InDatabase {
                 return change(case, sale, paused).await;
             }
             Step::Restock(sale, more) => {
-                let more = VoucherChange { stock: Some(StockChange::By(more)), ..nothing };
+                let more = VoucherChange { more_stock: more, ..nothing };
                 return change(case, sale, more).await;
             }
             Step::CancelSale(sale) => {

@@ -4,11 +4,13 @@ use axum::extract::State;
 use axum::response::Response;
 use chrono::{DateTime, Local, Utc};
 use seckill::http::auth::{AdminSession, Session};
-use seckill::http::body::{JsonBody, maybe_whole_number};
-use seckill::http::vouchers::{PathId, VoucherCreationBody};
+use seckill::http::body::JsonBody;
+use seckill::http::vouchers::PathId;
 use seckill::http::{ApiError, App, orders};
+use seckill::model::voucher_terms::{MAX_PAY_WITHIN_S, NewVoucher};
+use seckill::model::whole_number::maybe_whole_number;
 use seckill::model::{Clock, Outcome, VoucherId};
-use seckill::store::vouchers::{self, MAX_PAY_WITHIN_S};
+use seckill::store::vouchers;
 use seckill::store::{Service, StoreError};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -55,8 +57,8 @@ fn number_or_text<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
 }
 
 impl NewHmdpVoucher {
-    fn into_ours(self) -> Result<VoucherCreationBody, ApiError> {
-        Ok(VoucherCreationBody {
+    fn into_ours(self) -> Result<NewVoucher, ApiError> {
+        Ok(NewVoucher {
             title: self.title.unwrap_or_default(),
             subtitle: self.sub_title,
             terms: self.rules,
@@ -67,9 +69,7 @@ impl NewHmdpVoucher {
             stock: self.stock.ok_or_else(|| ApiError::invalid("stock is missing"))?,
             begin_time: instant("beginTime", self.begin_time)?,
             end_time: instant("endTime", self.end_time)?,
-            line: None,
-            draw_time: None,
-            draw_beacon: None,
+            ..NewVoucher::default()
         })
     }
 }
@@ -88,7 +88,8 @@ pub(super) async fn create(
     JsonBody(body): JsonBody<NewHmdpVoucher>,
 ) -> Result<Response, ApiError> {
     let now = app.purchases.clock().now();
-    let new = body.into_ours()?.complete(now).map_err(ApiError::invalid)?;
+    let new = body.into_ours()?;
+    new.check(now).map_err(ApiError::invalid)?;
     let voucher = vouchers::create(app.database.pool(), &new, now).await?;
     Ok(success(Some(voucher.id.get())))
 }

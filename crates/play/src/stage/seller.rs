@@ -24,9 +24,10 @@ use seckill::http::App;
 use seckill::http::address::reachable;
 use seckill::http::audits::AUDITED_WITHIN;
 use seckill::http::tokens::LONGEST_TOKEN_LIFE;
+use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, SaleStatus, UserId, VoucherId};
 use seckill::purchase::audit;
-use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::vouchers;
 use seckill::store::{StoreError, order_steps, orders, users};
 use seckill_lab::{RungSale, RushOptions, World, judged_books, missing};
 
@@ -96,7 +97,7 @@ async fn make_buyers(app: &App, count: u32) -> anyhow::Result<Vec<(UserId, Strin
     let numbers = first.get()..first.get() + i64::from(count);
     let token = |number| {
         let user = UserId::try_from(number)?;
-        Ok((user, app.tokens.mint(user, now, now + LONGEST_TOKEN_LIFE)))
+        Ok((user, app.tokens.mint(user, None, now, now + LONGEST_TOKEN_LIFE)))
     };
     numbers.map(token).collect()
 }

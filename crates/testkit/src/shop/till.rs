@@ -6,12 +6,12 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use reqwest::RequestBuilder;
 use seckill::http::webhook::SIGNATURE;
+use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, Voucher};
 use seckill::orders::expiry::Expiry;
 use seckill::orders::gateway_work::GatewayWork;
 use seckill::orders::line::LineWork;
 use seckill::purchase::audit::{self, VoucherAudit};
-use seckill::store::vouchers::{NewDraw, NewVoucher};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
@@ -72,9 +72,13 @@ impl Till {
         let world = World::new().await;
         let now = world.clock.now();
         let (begin, end) = (now - TimeDelta::hours(1), now + TimeDelta::days(1));
-        let draw = NewDraw { time: now + closes, beacon: beacon.to_owned() };
-        let free = NewVoucher::free("100 for 80", stock, begin, end);
-        let voucher = world.new_voucher(&NewVoucher { price, draw: Some(draw), ..free }).await;
+        let new = NewVoucher {
+            price: Some(price),
+            draw_time: Some(now + closes),
+            draw_beacon: Some(beacon.to_owned()),
+            ..NewVoucher::free("100 for 80", stock, begin, end)
+        };
+        let voucher = world.new_voucher(&new).await;
         Self::of(world, voucher, users).await
     }
 

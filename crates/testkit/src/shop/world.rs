@@ -14,6 +14,7 @@ use seckill::http::server::ServerLimits;
 use seckill::http::tokens::Tokens;
 use seckill::http::webhook::SigningKey;
 use seckill::http::{self, App, AppParts};
+use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{
     BucketRate, Clock, Limit, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher,
 };
@@ -22,7 +23,7 @@ use seckill::pages::sandbox::SandboxGateway;
 use seckill::pages::{self, Site};
 use seckill::purchase::audit::{self, VoucherAudit};
 use seckill::purchase::{Purchases, PurchasesOptions, Strategy};
-use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::vouchers;
 use seckill::store::{Database, Keys, OrderIds, Redis, StoreError, users};
 
 use super::served::Served;
@@ -139,7 +140,7 @@ impl World {
     pub fn token(&self, user: i64) -> String {
         let tokens = Tokens::new(self.secret.as_bytes(), self.clock.clone());
         let now = self.clock.now();
-        tokens.mint(self::user(user), now, now + TimeDelta::hours(1))
+        tokens.mint(self::user(user), None, now, now + TimeDelta::hours(1))
     }
 
     /// The same of a user who has the administrator's phone from now on.
@@ -170,13 +171,13 @@ impl World {
 
     /// The same for 80.00, to be paid within 15 minutes.
     pub async fn priced_voucher(&self, stock: i32) -> Voucher {
-        let priced = NewVoucher { price: PRICE, value: Some(10_000), ..self.free(stock) };
+        let priced = NewVoucher { price: Some(PRICE), value: Some(10_000), ..self.free(stock) };
         self.new_voucher(&priced).await
     }
 
     /// The same, with a line for what comes back.
     pub async fn voucher_with_line(&self, stock: i32) -> Voucher {
-        let with_line = NewVoucher { price: PRICE, has_line: true, ..self.free(stock) };
+        let with_line = NewVoucher { price: Some(PRICE), line: Some(true), ..self.free(stock) };
         self.new_voucher(&with_line).await
     }
 

@@ -8,9 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use chrono::TimeDelta;
 use seckill::config::MAX_BURST;
+use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, SystemClock, VoucherId};
 use seckill::purchase::{DEFAULT_BURST, Strategy};
-use seckill::store::vouchers::{self, NewVoucher};
+use seckill::store::vouchers;
 use tokio::time::sleep;
 
 use super::Testbed;

@@ -1,5 +1,4 @@
-//! Values as the API's description shows them: with all that the server checks. Their own types
-//! know nothing of the API.
+//! Values as the API's description shows them: with all that the server checks.
 
 use serde_json::json;
 use strum::VariantNames;
@@ -7,9 +6,8 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{KnownFormat, RefOr, Schema, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::problem::Code;
-use crate::model::{EntryStatus, OrderId, OrderStatus, SaleStatus, UserId, VoucherId};
-use crate::store::vouchers::{MAX_AMOUNT, MAX_PAY_WITHIN_S};
+use super::voucher_terms::{MAX_AMOUNT, MAX_PAY_WITHIN_S, UNSEEN};
+use super::{Code, EntryStatus, OrderId, OrderStatus, SaleStatus, UserId, VoucherId};
 
 /// A type that is only a name for a schema.
 macro_rules! named {
@@ -86,18 +84,45 @@ named!(Phone, "Phone", {
 
 named!(LoginCode, "LoginCode", text("^[0-9]{6}$", "123456", "Six digits."));
 
+/// White space, as Rust has it, that is not in [`UNSEEN`]; `\s` means something else in each language.
+const WHITE: [(char, char); 8] = [
+    (' ', ' '),
+    ('\u{a0}', '\u{a0}'),
+    ('\u{1680}', '\u{1680}'),
+    ('\u{2000}', '\u{200a}'),
+    ('\u{2028}', '\u{2029}'),
+    ('\u{202f}', '\u{202f}'),
+    ('\u{205f}', '\u{205f}'),
+    ('\u{3000}', '\u{3000}'),
+];
+
+/// A class of a regular expression: none of these characters.
+fn none_of(ranges: &[(char, char)]) -> String {
+    // No spelling with five digits is every language's: such a character stands for itself.
+    let spelled = |c: char| match u32::from(c) {
+        code @ ..=0xffff => format!("\\u{code:04x}"),
+        _ => c.to_string(),
+    };
+    let ranges = ranges.iter().map(|&(first, last)| match first == last {
+        true => spelled(first),
+        false => format!("{}-{}", spelled(first), spelled(last)),
+    });
+    format!("[^{}]", ranges.collect::<String>())
+}
+
 named!(Title, "Title", {
-    // No control character, and not white space alone; `\s` means something else in each language.
-    let pattern = r"^[^\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]*[^\u0000-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff][^\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]*$";
+    // Not white space alone.
+    let (seen, inked) = (none_of(&UNSEEN), none_of(&[UNSEEN.as_slice(), &WHITE].concat()));
     let description = "The name of the voucher: not white space alone, no control, zero-width or direction-changing \
         character.";
-    text(pattern, "100 yuan for 80", description).min_length(Some(1)).max_length(Some(200))
+    let title = text(&format!("^{seen}*{inked}{seen}*$"), "100 yuan for 80", description);
+    title.min_length(Some(1)).max_length(Some(200))
 });
 
 named!(Subtitle, "Subtitle", {
     value(Type::String, "A second line: no control, zero-width or direction-changing character.")
         .max_length(Some(200))
-        .pattern(Some(r"^[^\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]*$"))
+        .pattern(Some(format!("^{}*$", none_of(&UNSEEN))))
 });
 
 named!(Terms, "Terms", {
@@ -145,3 +170,47 @@ named!(ProblemCode, "ProblemCode", {
     let codes = Code::ALL.into_iter().filter(|code| *code != Code::Internal);
     word(codes.map(Code::as_str), "For programs; never changes.")
 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::voucher_terms::is_unseen;
+
+    /// A character at the beginning of `class`, and what stands behind it.
+    fn first_of(class: &str) -> Option<(char, &str)> {
+        let Some(code) = class.strip_prefix("\\u") else {
+            let first = class.chars().next()?;
+            return Some((first, &class[first.len_utf8()..]));
+        };
+        let (digits, rest) = code.split_at_checked(4)?;
+        Some((char::from_u32(u32::from_str_radix(digits, 16).ok()?)?, rest))
+    }
+
+    fn ranges_of(mut class: &str) -> Vec<(char, char)> {
+        let mut ranges = Vec::new();
+        while let Some((first, rest)) = first_of(class) {
+            let last = rest.strip_prefix('-').and_then(first_of);
+            let (last, rest) = last.unwrap_or((first, rest));
+            ranges.push((first, last));
+            class = rest;
+        }
+        ranges
+    }
+
+    #[test]
+    fn the_description_lets_a_text_have_what_the_server_takes() {
+        let pattern = |schema| json!(schema)["pattern"].as_str().map(str::to_owned);
+        let (seen, inked) = (none_of(&UNSEEN), none_of(&[UNSEEN.as_slice(), &WHITE].concat()));
+        assert_eq!(pattern(Subtitle::schema()), Some(format!("^{seen}*$")));
+        assert_eq!(pattern(Title::schema()), Some(format!("^{seen}*{inked}{seen}*$")));
+        let has = |class: &str| {
+            let ranges = ranges_of(class.trim_start_matches("[^").trim_end_matches(']'));
+            move |c| !ranges.iter().any(|(first, last)| (*first..=*last).contains(&c))
+        };
+        let (seen, inked) = (has(&seen), has(&inked));
+        for c in (0..=u32::from(char::MAX)).filter_map(char::from_u32) {
+            assert_eq!(seen(c), !is_unseen(c), "{c:?}");
+            assert_eq!(inked(c), !is_unseen(c) && !c.is_whitespace(), "{c:?}");
+        }
+    }
+}
