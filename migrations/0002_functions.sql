@@ -91,15 +91,6 @@ create function rebuy_pause(cancelled bigint) returns interval
 language sql immutable
 as 'select make_interval(secs => least(3600, 2 ^ least(cancelled - 1, 12)))';
 
--- From when on a buyer who has cancelled orders of a voucher may buy it again; null: no order was cancelled. (The two
--- statements that every purchase executes have it as a subquery, which costs less than a call.)
-create function rebuy_time(voucher bigint, buyer bigint) returns timestamptz
-language sql stable
-as $$
-    select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
-    where o.voucher_id = voucher and o.user_id = buyer and o.cancelled_by = actor_buyer()
-$$;
-
 -- Purchases: `sell` and `sell_many` are what the server calls, and `place_orders` is what both do for one voucher.
 --
 -- Each takes `ids`, the ids of orders to place; the buyer and the time of each (and its voucher) stand at the same
@@ -135,7 +126,9 @@ $$;
 --
 -- The look-ups are scalar subqueries, or have a `limit`: each goes by an index, whatever the size of the table was
 -- when the plan was made.
-create function place_orders(voucher bigint, ids bigint[], users bigint[], times timestamptz[])
+--
+-- `at_once` is false if it is known that not all orders can be placed.
+create function place_orders(voucher bigint, ids bigint[], users bigint[], times timestamptz[], at_once boolean)
 returns table (
     of_voucher bigint, order_id bigint, reason text, earlier_id bigint, to_pay bigint, until timestamptz
 )
@@ -150,7 +143,7 @@ declare
 begin
     -- The usual case: there is enough for all.
     update seckill_vouchers set stock = stock - cardinality(ids)
-    where voucher_id = voucher and stock >= cardinality(ids)
+    where voucher_id = voucher and stock >= cardinality(ids) and at_once
     returning * into sale;
     if found then
         taken := cardinality(ids);
@@ -215,7 +208,8 @@ begin
             select buyer.*, s.*,
                    (select live.id from orders live
                     where live.voucher_id = voucher and live.user_id = buyer.u and is_live(live.status)) as earlier,
-                   rebuy_time(voucher, buyer.u) as again,
+                   (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
+                    where o.voucher_id = voucher and o.user_id = buyer.u and o.cancelled_by = actor_buyer()) as again,
                    -- True if an earlier call of the same purchase placed the order; false if another
                    -- purchase has the id; null if nobody has it.
                    (select (o.user_id, o.created_at) = (buyer.u, buyer.began) from orders o
@@ -266,7 +260,9 @@ begin
            -- Of two orders of one buyer that came together, the first was refused.
            case when answer = 'already_bought' and live.id is null then 'sold_out' else coalesce(answer, 'ordered') end,
            live.id, placed.amount,
-           case answer when 'too_many_requests' then rebuy_time(voucher, u)
+           case answer when 'too_many_requests' then (
+                            select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
+                            where o.voucher_id = voucher and o.user_id = u and o.cancelled_by = actor_buyer())
                        when 'sale_not_started' then (select s.begin_time from seckill_vouchers s where s.voucher_id = voucher)
                        else placed.pay_by end
     from unnest(ids, users, answers) as buyer (own, u, answer)
@@ -296,13 +292,45 @@ set lock_timeout = '600ms'
 as $$
 begin
     perform lock_sale(voucher);
-    return query select * from place_orders(voucher, ids, users, times);
+    return query select * from place_orders(voucher, ids, users, times, true);
 end
 $$;
 
--- Orders of many vouchers. It waits 50 ms for a row that another session holds: for so long that a batch of another server has
--- ended. Orders of a voucher whose row is held for longer are `held`, and nothing was done for them. If all are of one
--- voucher, a row that is held is the error `lock_not_available`.
+-- Locks the sales of these vouchers, in the order of their ids. It waits 50 ms for a row that another session holds: for so long
+-- that a batch of another server has ended. Then it takes those that nobody holds.
+create function lock_sales(vouchers bigint[]) returns seckill_vouchers[]
+language plpgsql
+as $$
+begin
+    return array(select s from seckill_vouchers s where s.voucher_id = any (vouchers) order by s.voucher_id for no key update);
+exception when lock_not_available then
+    return array(select s from seckill_vouchers s where s.voucher_id = any (vouchers) order by s.voucher_id
+                 for no key update skip locked);
+end
+$$;
+
+-- Inserts the orders of the vouchers `at_once`, all of them or none. Prices and times to pay are sorted as `sales` is.
+create function insert_at_once(
+    vouchers bigint[], ids bigint[], users bigint[], times timestamptz[],
+    at_once bigint[], sales bigint[], prices bigint[], pay_bys timestamptz[]
+)
+returns boolean
+language plpgsql
+as $$
+begin
+    insert into orders (id, user_id, voucher_id, status, amount, pay_by, created_at, paid_at, updated_at)
+    select id, buyer, v, case prices[k] when 0 then order_paid() else order_unpaid() end, prices[k], pay_bys[k],
+           began, case prices[k] when 0 then began end, began
+    from (select *, width_bucket(v, sales) as k from unnest(vouchers, ids, users, times) a (v, id, buyer, began)) asked
+    where at_once[width_bucket(v, at_once)] = v;
+    return true;
+exception when unique_violation or lock_not_available then
+    return false; -- A buyer has an order already, or another session holds that order.
+end
+$$;
+
+-- Orders of many vouchers. Those of a voucher whose row another session holds are `held`, and nothing was done for them. If all
+-- are of one voucher, a row that is held is the error `lock_not_available`.
 create function sell_many(vouchers bigint[], ids bigint[], users bigint[], times timestamptz[])
 returns table (
     of_voucher bigint, order_id bigint, reason text, earlier_id bigint, to_pay bigint, until timestamptz
@@ -314,59 +342,60 @@ set lock_timeout = '50ms'
 as $$
 declare
     at timestamptz;
-    -- What the locked rows say; a sale that is closed has no stock here. All arrays are sorted by voucher, and `width_bucket` finds a
-    -- voucher's place: a join could be planned as a loop over all pairs.
+    -- Of the sales that are locked; one that is not on has no stock here. All arrays are sorted by voucher, and `width_bucket` finds
+    -- a voucher's place: a join could be planned as a loop over all pairs.
+    locked seckill_vouchers[];
     sales bigint[];
     stocks integer[];
     prices bigint[];
-    pay_withins integer[];
-    latest_begin timestamptz;
-    earliest_end timestamptz;
-    -- The vouchers whose orders are all placed at once, and how many.
-    at_once bigint[];
-    counts bigint[];
+    pay_bys timestamptz[];
+    -- The vouchers whose orders are all placed at once, and how many of each.
+    at_once bigint[]; counts bigint[];
     other bigint;
 begin
     if vouchers[1] = all (vouchers) then
-        return query select * from place_orders(vouchers[1], ids, users, times);
+        return query select * from place_orders(vouchers[1], ids, users, times, true);
         return;
     end if;
-    -- The usual case, as in `place_orders`: of each voucher that is on sale and of which there is enough.
-    begin
-        select array_agg(s.voucher_id), array_agg(price), array_agg(pay_within_s), max(begin_time), min(end_time),
-               array_agg(case when paused or cancelled_at is not null or held_for <> for_anybody() then 0 else stock end)
-        into sales, prices, pay_withins, latest_begin, earliest_end, stocks
-        from (select * from seckill_vouchers where voucher_id = any (vouchers) order by voucher_id for no key update) s;
-        at := sale_time();
+    locked := lock_sales(vouchers);
+    at := sale_time();
+    select array_agg(voucher_id), array_agg(price),
+           array_agg(case when price > 0 then at + make_interval(secs => pay_within_s) end),
+           array_agg(case when at >= begin_time and at < end_time and not paused and cancelled_at is null
+                               and held_for = for_anybody() then stock else 0 end)
+    into sales, prices, pay_bys, stocks
+    from unnest(locked);
+    -- The usual case, as in `place_orders`: there is enough for all, and nobody is too soon.
+    select array_agg(v order by v), array_agg(n order by v) into at_once, counts
+    from (select v, count(*) as n, bool_or((select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
+                                            where o.voucher_id = v and o.user_id = buyer
+                                              and o.cancelled_by = actor_buyer()) > at) as is_too_soon
+          from unnest(vouchers, users) a (v, buyer) group by v) asked
+    where sales[width_bucket(v, sales)] = v and n <= stocks[width_bucket(v, sales)] and is_too_soon is not true;
+    if not insert_at_once(vouchers, ids, users, times, at_once, sales, prices, pay_bys) then
+        -- Once more, without the vouchers that a buyer has already, or wants twice.
         select array_agg(v order by v), array_agg(n order by v) into at_once, counts
-        from (select v, count(*) as n, bool_or((select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
-                                                where o.voucher_id = v and o.user_id = buyer
-                                                  and o.cancelled_by = actor_buyer()) > at) as is_too_soon
-              from unnest(vouchers, users) a (v, buyer) group by v) asked
-        where sales[width_bucket(v, sales)] = v and n <= stocks[width_bucket(v, sales)] and is_too_soon is not true
-          and at >= latest_begin and at < earliest_end;
-        insert into orders (id, user_id, voucher_id, status, amount, pay_by, created_at, paid_at, updated_at)
-        select id, buyer, v, case prices[k] when 0 then order_paid() else order_unpaid() end, prices[k],
-               case when prices[k] > 0 then at + make_interval(secs => pay_withins[k]) end,
-               began, case prices[k] when 0 then began end, began
-        from (select *, width_bucket(v, sales) as k from unnest(vouchers, ids, users, times) a (v, id, buyer, began)) asked
+        from (select v, count(*) as n from unnest(vouchers, users) a (v, buyer) group by v
+              having count(*) = count(distinct buyer) and not bool_or(exists (
+                  select from orders o where o.voucher_id = v and o.user_id = buyer and is_live(o.status)))) fresh
         where at_once[width_bucket(v, at_once)] = v;
-        update seckill_vouchers s set stock = s.stock - counts[width_bucket(s.voucher_id, at_once)]
-        where s.voucher_id = any (at_once);
-    exception when unique_violation or lock_not_available then
-        at_once := '{}'; -- A buyer has an order already, or another session holds it, or a sale.
-    end;
-    return query select v, id, 'ordered', null::bigint, prices[k], at + make_interval(secs => pay_withins[k])
+        if not insert_at_once(vouchers, ids, users, times, at_once, sales, prices, pay_bys) then
+            at_once := '{}';
+        end if;
+    end if;
+    update seckill_vouchers s set stock = s.stock - counts[width_bucket(s.voucher_id, at_once)]
+    where s.voucher_id = any (at_once);
+    return query select v, id, 'ordered', null::bigint, prices[k], pay_bys[k]
                  from (select *, width_bucket(v, sales) as k from unnest(vouchers, ids) a (v, id)) asked
                  where at_once[width_bucket(v, at_once)] = v and prices[k] > 0;
     -- The other vouchers, each by itself.
     for other in select distinct v from unnest(vouchers) v where v = any (at_once) is not true order by v loop
-        perform from seckill_vouchers s where s.voucher_id = other for no key update skip locked;
-        if found then
+        if sales[width_bucket(other, sales)] = other
+           or not exists (select from seckill_vouchers s where s.voucher_id = other) then
             return query select * from place_orders(other,
                 array(select id from unnest(vouchers, ids) a (v, id) where v = other),
                 array(select u from unnest(vouchers, users) a (v, u) where v = other),
-                array(select t from unnest(vouchers, times) a (v, t) where v = other));
+                array(select t from unnest(vouchers, times) a (v, t) where v = other), false);
         else
             return query select v, id, 'held', null::bigint, null::bigint, null::timestamptz
                          from unnest(vouchers, ids) a (v, id) where v = other;
@@ -400,6 +429,7 @@ $$;
 -- transaction.
 create function lock_sale(voucher bigint) returns void
 language plpgsql
+set enable_seqscan = off
 as $$
 begin
     perform from seckill_vouchers where voucher_id = voucher for no key update;
@@ -423,7 +453,7 @@ begin
 end
 $$;
 
--- And ends with this: it writes the new state, which it returns, the log, and the stock. The caller has locked the order, which is
+-- Every step of one order ends with this: it writes the new state, which it returns, the log, and the stock. The caller has locked the order, which is
 -- in the state `found_status`, and, if the step changes the stock, the sale.
 create function write_step(
     voucher bigint, own bigint, wanted text, found_status smallint, actor smallint, actor_id bigint, at timestamptz
@@ -433,6 +463,8 @@ language plpgsql
 as $$
 declare
     way record;
+    -- Citus takes no subquery in `insert … values`.
+    number integer := 1 + coalesce((select max(s.number) from order_steps s where s.order_id = own and s.voucher_id = voucher), 0);
 begin
     select t.* into way from order_transitions() t where t.step = wanted and t.leaves = found_status;
     if not found then
@@ -448,8 +480,7 @@ begin
         charged_back_at = case when wanted = 'charged_back' then at else o.charged_back_at end
     where o.id = own and o.voucher_id = voucher;
     insert into order_steps (voucher_id, order_id, number, step, status_before, status_after, actor, actor_id, at)
-    values (voucher, own, 1 + coalesce((select max(s.number) from order_steps s where s.order_id = own and s.voucher_id = voucher), 0),
-            wanted, found_status, way.enters, actor, actor_id, at);
+    values (voucher, own, number, wanted, found_status, way.enters, actor, actor_id, at);
     if way.stock_change <> 0 then
         update seckill_vouchers set stock = stock + way.stock_change, revision = revision + 1 where voucher_id = voucher;
     end if;
@@ -557,7 +588,8 @@ begin
         entry_id := (select e.id from entries e where e.voucher_id = voucher and e.user_id = buyer and e.status = entry_waiting());
         earlier_id := (select o.id from orders o
                        where o.voucher_id = voucher and o.user_id = buyer and is_live(o.status));
-        again := rebuy_time(voucher, buyer);
+        again := (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
+                  where o.voucher_id = voucher and o.user_id = buyer and o.cancelled_by = actor_buyer());
         until := null;
         ahead := null;
         outcome := case
@@ -651,7 +683,7 @@ begin
     at := sale_time();
     select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
     select v.* into terms from vouchers v where v.id = voucher;
-    if sale.held_for <> for_the_draw() or sale.paused or sale.cancelled_at is not null
+    if sale.held_for is distinct from for_the_draw() or sale.paused or sale.cancelled_at is not null
        or at < sale.begin_time or at >= sale.end_time
        or at < terms.draw_time or (terms.draw_beacon <> '' and terms.draw_beacon_number is null) then
         return 'idle';
@@ -692,7 +724,7 @@ begin
     perform lock_sale(voucher);
     at := sale_time();
     select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
-    if sale.held_for <> for_the_line() or sale.paused or sale.cancelled_at is not null
+    if sale.held_for is distinct from for_the_line() or sale.paused or sale.cancelled_at is not null
        or at < sale.begin_time or at >= sale.end_time then
         return 'idle';
     end if;
@@ -902,7 +934,7 @@ $$;
 --     it is not what was asked for                                 wrong_amount     the money goes back
 --     the order is unpaid                                          applied          the order is paid
 --     *time* cancelled it, and what it was for is still there:
---     stock is left, and held for nobody (`held_for`), the sale
+--     stock is left, anybody may buy it (`held_for`), the sale
 --     was not cancelled as a whole, and the buyer has no live
 --     order of the voucher                                         revived          the order is paid, the stock one less
 --     it is cancelled otherwise                                    order_cancelled  the money goes back
@@ -1161,10 +1193,9 @@ as $$
 declare
     found_status smallint;
 begin
-    select o.status into found_status
-    from payments p join orders o on o.id = p.order_id and o.voucher_id = p.voucher_id
-    where p.order_id = own and p.number = payment_number and p.voucher_id = voucher and p.status = payment_applied();
-    if found then
+    select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher;
+    if exists (select from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
+                 and p.status = payment_applied()) then
         perform write_step(voucher, own, case found_status when order_used() then 'charged_back' else 'refunded' end,
                            found_status, actor_gateway(), null, at);
     end if;

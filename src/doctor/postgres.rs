@@ -137,7 +137,7 @@ fn role(server: &Server) -> Finding {
 const RIGHTS: &str = "PostgreSQL rights";
 
 async fn rights(database: &Database) -> Finding {
-    let ask = sqlx::query_scalar(MISSING_RIGHTS).bind(store::tables());
+    let ask = sqlx::query_scalar(MISSING_RIGHTS).bind(store::names_of("table"));
     let asked =
         Work::snapshot(WITHIN, database.pool()).run(async |session| ask.fetch_all(session).await);
     let missing: Result<Vec<String>, _> = asked.await;

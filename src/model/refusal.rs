@@ -173,8 +173,8 @@ impl From<Code> for Refusal {
 }
 
 impl Refusal {
-    /// The refusal that a database function returned as `word`, with `order` and `until` beside it: an instant by the
-    /// database's clock, at which it is `now`. `None`: no refusal has the word, or its member is not there.
+    /// The refusal that a database function returned as `word`, with `order` and `until` beside it. `until` is by the database's
+    /// clock, which now says `now`. `None`: no refusal has the word, or its member is not there.
     pub fn read(
         word: &str,
         order: Option<OrderId>,

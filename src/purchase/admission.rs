@@ -51,15 +51,19 @@ impl Purchases {
     ) -> Result<Admitted, Declined> {
         not_bought(self.recent_orders.find(user, voucher))?;
         // The first question to the database costs a token of the buyer's: here for a voucher that may be made up.
-        let is_known = self.sales.remembers(voucher);
-        self.within_rate(user, !is_known)?;
+        let has_paid = !self.sales.remembers(voucher);
+        if has_paid {
+            self.charge(user)?;
+        }
         let sale = self.sales.find(voucher).await.map_err(PurchaseError::Read)?;
         let sale = sale.ok_or(Refusal::from(Code::VoucherNotFound))?;
         let at = self.clock.now();
         not_bought(self.recent_orders.find_of(user, &sale.voucher))?;
-        self.on_sale(user, &sale, at, is_known).await?;
+        self.on_sale(user, &sale, at, has_paid).await?;
         self.not_pausing(user, voucher, at)?;
-        self.within_rate(user, is_known)?;
+        if !has_paid {
+            self.charge(user)?;
+        }
         // Has the buyer too many purchases under way? Is there room for one more? Does the database write orders of
         // this voucher?
         let Some(share) = self.buyers.take(user, self.strategy.purchases_of_a_buyer()) else {
@@ -72,18 +76,20 @@ impl Purchases {
     }
 
     /// Whether the sale is on. If it is not, an owner is told of the order before any refusal; until memory has the owners,
-    /// that asks the database, and `costs` a token.
+    /// that asks the database, for which the buyer pays unless the attempt `has_paid`.
     async fn on_sale(
         &self,
         user: UserId,
         sale: &Sale,
         at: DateTime<Utc>,
-        costs: bool,
+        has_paid: bool,
     ) -> Result<(), Declined> {
         let Some(refusal) = sale.refusal_at(at) else { return Ok(()) };
         let most = sale.max_orders(at);
         if most > 0 {
-            self.within_rate(user, costs && !self.owners.are_in_memory(&sale.voucher))?;
+            if !has_paid && !self.owners.are_in_memory(&sale.voucher) {
+                self.charge(user)?;
+            }
             let owned = self.owners.find(user, &sale.voucher, most).await;
             not_bought(owned.map_err(PurchaseError::Read)?)?;
         }
@@ -103,8 +109,8 @@ impl Purchases {
         Err(Refusal::too_many_requests((until - at).to_std().unwrap_or_default()))
     }
 
-    fn within_rate(&self, user: UserId, costs: bool) -> Result<(), Refusal> {
-        if costs { self.admit(user).map_err(Refusal::too_many_requests) } else { Ok(()) }
+    fn charge(&self, user: UserId) -> Result<(), Refusal> {
+        self.admit(user).map_err(Refusal::too_many_requests)
     }
 
     /// The refusal while another purchase of the same buyer is under way: the order that the buyer has, or

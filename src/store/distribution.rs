@@ -10,6 +10,7 @@
 use sqlx::{Connection, PgConnection, PgExecutor, PgPool};
 
 use super::StoreError;
+use super::migrations::names_of;
 use super::statements::in_time;
 
 /// What became of the data.
@@ -97,14 +98,14 @@ const LEFT_BEHIND: &str = "
     select truncate_local_data_after_distributing_table('seckill_vouchers');
     select truncate_local_data_after_distributing_table('vouchers')";
 
-/// All functions of ours, in the order in which they were made: some name others. Those of a voucher that the server calls, which
-/// are those with settings, run on the worker that has the voucher; the others run where they are called, and so are on every
-/// server.
+/// The functions of these names, in the order in which they were made: some name others. Those of a voucher that the
+/// server calls, which are those with settings, run on the worker that has the voucher; the others run where they are called,
+/// and so are on every server. So does `lock_sale`, whose time-out is for the statements after it.
 const FUNCTIONS: &str = "
-    select f.oid::regprocedure::text, coalesce(f.proargnames[1] = 'voucher' and f.proconfig is not null, false)
+    select f.oid::regprocedure::text,
+           coalesce(f.proargnames[1] = 'voucher' and f.proconfig is not null and f.proname <> 'lock_sale', false)
     from pg_proc f
-    where f.pronamespace = (select pronamespace from pg_proc where oid = 'lock_sale'::regproc)
-      and not exists (select from pg_depend d where d.objid = f.oid and d.deptype = 'e')
+    where f.proname = any ($1) and f.pronamespace = (select pronamespace from pg_proc where oid = 'lock_sale'::regproc)
     order by f.oid";
 const DISTRIBUTE: &str = "select create_distributed_function($1::regprocedure)";
 const DISTRIBUTE_BY_VOUCHER: &str =
@@ -166,7 +167,7 @@ pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, D
         }
     }
     let functions: Vec<(String, bool)> =
-        sqlx::query_as(FUNCTIONS).fetch_all(&mut *transaction).await?;
+        sqlx::query_as(FUNCTIONS).bind(names_of("function")).fetch_all(&mut *transaction).await?;
     for (function, is_of_a_voucher) in functions {
         let there = sqlx::query_scalar(IS_FUNCTION_DISTRIBUTED).bind(&function);
         if !there.bind(!is_of_a_voucher).fetch_one(&mut *transaction).await? {

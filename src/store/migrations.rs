@@ -64,10 +64,11 @@ impl From<sqlx::Error> for MigrationError {
     }
 }
 
-/// The tables that the migrations make.
-pub fn tables() -> Vec<&'static str> {
+/// The names of each `what`, such as a table, that the migrations make.
+pub fn names_of(what: &str) -> Vec<&'static str> {
+    let what = format!("create {what} ");
     let lines = MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines());
-    lines.filter_map(|line| line.strip_prefix("create table ")?.split(' ').next()).collect()
+    lines.filter_map(|line| line.strip_prefix(&what)?.split([' ', '(']).next()).collect()
 }
 
 impl Database {

@@ -40,7 +40,7 @@ pub use durability::DatabaseDurability;
 pub use error::{Service, Stop, StoreError};
 pub use keys::Keys;
 pub use login_limits::LoginLimits;
-pub use migrations::{MigrationError, tables};
+pub use migrations::{MigrationError, names_of};
 pub use node_name::{MAX_INSTANCE, NodeName};
 pub use order_ids::{OrderIdError, OrderIds};
 pub use order_writer::{NewOrder, OrderWriter, Placed};

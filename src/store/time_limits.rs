@@ -74,6 +74,8 @@ mod tests {
             "insert_orders",
             "judge_orders",
             "tell_orders",
+            "lock_sales",
+            "insert_at_once",
             "orders_of_buyers",
             "lock_sale",
             "take_step",
@@ -97,7 +99,7 @@ mod tests {
             })
         };
         let who = functions().filter(|(_, body)| locks_itself(body)).map(|(name, _)| name);
-        assert_eq!(who.collect::<Vec<_>>(), ["place_orders", "sell_many", "lock_sale"]);
+        assert_eq!(who.collect::<Vec<_>>(), ["place_orders", "lock_sales", "lock_sale"]);
         assert!(
             functions().any(|(name, body)| name == "lock_sale" && body.contains("'50ms', true"))
         );
