@@ -42,7 +42,7 @@ pub async fn enter(
     }
     // From here on the request asks the database by itself.
     let _permit = app.memory().limits.reads.take(None)?;
-    // If another request of the buyer's took the entry back meanwhile, there is none.
+    // An entry that another request of the buyer's took back meanwhile is found as `left`.
     Ok((StatusCode::OK, Json(own(&app, voucher, session.user).await?)))
 }
 

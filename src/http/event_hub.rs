@@ -1,6 +1,6 @@
 //! What is sent to all who watch the sales. One task looks at memory twice a second while somebody
 //! listens, and writes each change once, however many listen. Nothing is queued for a listener: a slow
-//! one hears the newest state.
+//! one gets the newest state.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -61,7 +61,7 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// The oldest event that a listener who has heard `version` has not heard.
+    /// The oldest event that a listener who was sent `version` was not sent.
     pub(super) fn after(&self, version: u64) -> Option<(u64, Bytes)> {
         let missed = self.vouchers.iter().filter(|sent| sent.version > version);
         missed.min_by_key(|sent| sent.version).map(|sent| (sent.version, sent.event.clone()))
@@ -224,7 +224,7 @@ mod tests {
         })
     }
 
-    /// What a listener who has heard `version` is sent.
+    /// What a listener who was sent `version` is sent next.
     fn missed(newest: &Newest, mut version: u64) -> Vec<String> {
         let mut missed = Vec::new();
         while let Some((next, event)) = newest.after(version) {

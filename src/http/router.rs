@@ -92,7 +92,7 @@ routes! {
          Internal];
     GET    "/api/vouchers/{id}/orders"     voucher_orders::list     Administrator reads         [VoucherNotFound];
     POST   "/api/vouchers/{id}/entries"    entries::enter           Buyer         entering
-        [VoucherNotFound EntryNotFound AlreadyBought SaleNotStarted SaleEnded SalePaused DrawClosed LineClosed];
+        [VoucherNotFound AlreadyBought SaleNotStarted SaleEnded SalePaused DrawClosed LineClosed];
     GET    "/api/vouchers/{id}/entries"    entries::find            Buyer         reads         [EntryNotFound];
     DELETE "/api/vouchers/{id}/entries"    entries::leave           Buyer         entering
         [VoucherNotFound AlreadyBought DrawClosed];

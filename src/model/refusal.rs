@@ -1,7 +1,10 @@
 //! Refusals: every reason for which something that was asked for is not done, each in one row of one table.
 //!
-//! The word of a row is what a database function returns and what the API sends as `code`. So a new refusal is one row
-//! here, and the condition that finds it. (How a purchase can *fail* is another table, in purchase/error.rs.)
+//! The word of a row is what a database function returns and what the API sends as `code`. A new refusal is a row here, the
+//! condition that finds it, and its name among the codes of each route that answers it, in the table of http/router.rs; the
+//! outcome of a purchase also needs `code_…` in pages/board.toml. A new kind of [`Member`] is a variant, a line in
+//! [`Refusal::read`], and a member of `Problem` in http/openapi.rs. (How a purchase can *fail* is another table, in
+//! purchase/error.rs.)
 
 use std::borrow::Cow;
 use std::time::Duration;

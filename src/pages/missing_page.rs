@@ -1,4 +1,4 @@
-//! What people see who ask for a page that is not there. Programs hear a problem document.
+//! What people see who ask for a page that is not there. Programs get a problem document.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! A circuit breaker (Nygard, "Release It!", 2007): while the orders of a voucher cannot be written,
-//! buyers hear so at once instead of each waiting for the same failure.
+//! buyers are told so at once instead of each waiting for the same failure.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The table of failures: how a purchase can fail, what its buyer hears, and what is in the books.
+//! The table of failures: how a purchase can fail, what its buyer is told, and what is in the database.
 //!
 //! [`Failure`] lists the ways, in the order of the story, and [`Failure::row`] is the table. The answer
 //! of the API, the circuit breaker, the metrics and the log derive from it. An expected "no" (sold out,
@@ -78,7 +78,7 @@ pub enum Failure {
     Panicked,
 }
 
-/// What is in the books after a failure.
+/// What is in the database after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Books {
     /// No order, and the stock as it was.
@@ -94,12 +94,12 @@ pub enum Books {
 pub enum Circuit {
     /// The next buyer tries.
     Stays,
-    /// Buyers hear `CircuitOpen`, but for one purchase every 250 ms, until one ends without such a
+    /// Buyers get `CircuitOpen`, but for one purchase every 250 ms, until one ends without such a
     /// failure.
     Opens,
 }
 
-/// What the buyer hears: "unavailable" where a retry may help, and else that the server failed on a defect.
+/// What the buyer is told: "unavailable" if a retry may help, and else that the server failed on a defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     /// A sentence for the buyer, where the code does not say it all.
@@ -137,7 +137,7 @@ impl Failure {
     /// Every way, in the order of the story.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// The table: what the buyer hears, what is in the books, and what the circuit does.
+    /// The table: what the buyer is told, what is in the database, and what the circuit does.
     pub const fn row(self) -> (Answer, Books, Circuit) {
         use Books::{Nothing, OrderOrNothing};
         use Circuit::{Opens, Stays};
@@ -159,7 +159,7 @@ impl Failure {
         }
     }
 
-    /// What the buyer hears.
+    /// What the buyer is told.
     pub const fn answer(self) -> Answer {
         self.row().0
     }

@@ -1,4 +1,4 @@
-//! The owners of live orders. The owner of an order of a voucher hears of it before any refusal, on every
+//! The owners of live orders. The owner of an order of a voucher is told of it before any refusal, on every
 //! server, also after a restart.
 //!
 //! Where memory does not know the owners of a sale, one query asks the database for all buyers who wait.

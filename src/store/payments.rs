@@ -86,7 +86,7 @@ pub struct Pending {
     pub pay_by: DateTime<Utc>,
     /// Where to pay, once the gateway has said so.
     pub pay_url: Option<String>,
-    /// This caller asks the gateway where to pay, for the so manieth time. `None`: nobody has to, or somebody else asks it right
+    /// This caller asks the gateway where to pay: which attempt this is. `None`: nobody has to, or somebody else asks it right
     /// now, or asked it in vain a moment ago.
     pub attempt: Option<i32>,
     /// How long all others wait who do not know where to pay.

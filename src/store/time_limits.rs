@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | 250 ms | the circuit breaker refuses before one purchase tries ([`breaker`](crate::purchase)) | |
 //! | 400 ms, 500 ms | a connection to Redis, an answer of Redis (crate `redis-link`) | |
-//! | 50 ms | `lock_timeout` in `sell_many`: another session holds the row of a voucher, an order that a buyer has, or a table (nothing sells then, and the buyers hear so) | longer than a batch of another server takes |
+//! | 50 ms | `lock_timeout` in `sell_many`: another session holds the row of a voucher, an order that a buyer has, or a table (nothing sells then, and the buyers are told so) | longer than a batch of another server takes |
 //! | 600 ms | `lock_timeout` in `sell`, which takes the orders of a voucher whose row is held | shorter than the answer, so that a held row is told as "nothing done", where the batch waits for it once and has a connection at once |
 //! | 350 ms | `lock_timeout` in the steps after the purchase, until they have locked a sale. For one row a step may wait twice: first for the session before it in the queue, then for the session that holds the row | twice is shorter than the answer. A step that waits for two rows may be given up first: its outcome is then unknown, and the same call again is safe |
 //! | 50 ms | `lock_timeout` of a step that has locked a sale (`lock_sale`): another session holds the order, or a table that the step writes | a small part of `sell`'s 600 ms: all buyers of the voucher wait behind it, and behind those of the other servers |
@@ -16,8 +16,8 @@
 
 use std::time::Duration;
 
-/// How long a request waits for a connection to PostgreSQL, and a step before that for its turn. Below a second, so that a buyer hears
-/// "unavailable" within one when the database is gone.
+/// How long a request waits for a connection to PostgreSQL, and a step before that for its turn. Below a second, so that a buyer is
+/// told "unavailable" within one when the database is gone.
 pub const CONNECTION_WITHIN: Duration = Duration::from_millis(700);
 
 /// How long a statement, or all calls of one transaction with orders, may take, connection included (but in

@@ -45,8 +45,9 @@ async fn what_is_no_id_is_refused_in_every_path() {
     }
 }
 
-/// The methods of each path are in `operations`: what is told to whoever asks by a wrong one. What each route answers is in
-/// `routes`.
+/// The description is made of the table: so this compares how a row is written with the row, and not what a route does. That is in
+/// `routes`, where each code of a row is provoked. The methods of each path are in `operations`: what is told to whoever asks by a
+/// wrong one.
 #[test]
 fn each_row_of_the_table_is_described_with_what_it_refuses() {
     let rows = ROUTES.iter().map(|row| (row.path, row.method.as_str().to_lowercase()));

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use seckill::model::{Code, Member, Refusal, VoucherId};
-use seckill::store::{NewOrder, Placed, StoreError, orders};
+use seckill::store::{NewOrder, Placed, Stop, StoreError, orders};
 use sqlx::Connection;
 use testkit::shop::world::{World, midnight, run_sql, user};
 use testkit::wait::eventually;
@@ -273,7 +273,13 @@ async fn orders_of_two_vouchers_with_one_id_are_told_apart_in_a_batch() {
     for (buyer, voucher) in [(2, Some(one)), (1, Some(other)), (3, None)] {
         let id = order(one, 2).1.id.into();
         let found = orders::find(world.database.pool(), id, Some(user(buyer))).await;
-        assert_eq!(found.ok().map(|order| order.voucher_id), voucher);
+        match voucher {
+            Some(voucher) => assert_eq!(found.unwrap().voucher_id, voucher),
+            None => assert!(
+                matches!(&found, Err(Stop::Refused(refusal)) if refusal.code == Code::OrderNotFound),
+                "{found:?}"
+            ),
+        }
     }
     assert_eq!(orders_in_good_books(&world).await, 3);
 }

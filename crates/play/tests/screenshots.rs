@@ -17,7 +17,7 @@ use testkit::shop::web_driver::{Browser, PHONE};
 /// A picture in a README is no larger, in bytes.
 const MAX_BYTES: usize = 200_000;
 
-/// A page on a small desk: wide enough for two plots side by side.
+/// A page on a small desk.
 const BOARD: (u32, u32) = (960, 900);
 
 /// The stage without anything to scroll.
@@ -73,7 +73,7 @@ async fn take(language: &str, suffix: &str, texts: [[&str; 2]; 3], sold_out: &st
     write(&format!("shop{suffix}.png"), &browser.screenshot().await);
     browser.close_quietly().await;
 
-    // After a larger sale, that of a show: its figures and plots.
+    // After a larger sale, that of a show: its figures and its plot.
     server.api.post("/api/stage/shows", &json!({ "crowd": "rush" })).await.is(202);
     let sale = sale_of_show(&server).await;
     let board = format!("http://{address}/board?voucher={sale}#token={token}");
