@@ -203,7 +203,7 @@ async fn an_order_that_is_used_and_charged_back_says_so_without_a_reload() {
         browser.until("document.querySelector('#order-list .order').offsetHeight < 200").await;
     }
     browser.open(&format!("http://{}/?lang=zh-CN#orders", api.address)).await;
-    browser.until_text(status, "已使用，已退款").await;
+    browser.until_text(status, "已使用，已被拒付").await;
     browser.close().await;
 }
 
