@@ -21,6 +21,10 @@ def next_address():
     return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 
 
+# Invisible, and refused in titles. No pattern for every language can name them: src/model/schemas.rs.
+TAGS = re.compile("[\U000e0000-\U000e0fff]")
+
+
 @schemathesis.hook
 def before_call(context, case, kwargs):
     case.headers["X-Forwarded-For"] = next_address()
@@ -28,6 +32,9 @@ def before_call(context, case, kwargs):
     if not keeps_to_the_schema or not isinstance(case.body, dict):
         return
     operation = (case.method.upper(), case.operation.path)
+    for name in ("title", "subtitle"):
+        if isinstance(text := case.body.get(name), str):
+            case.body[name] = TAGS.sub("x", text)
     # Left out, both have good values. A change of one alone has to fit the other, which the voucher has already.
     sells = operation == ("POST", "/api/vouchers")
     changes = operation == ("PATCH", "/api/vouchers/{id}")

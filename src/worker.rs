@@ -41,7 +41,7 @@ impl Worker {
                 if !has_more {
                     sleep(chore.rest()).await;
                 }
-                has_more = take_step(&mut chore).await;
+                has_more = run_step(&mut chore).await;
             }
         });
         Self(task.abort_handle())
@@ -60,8 +60,8 @@ impl Drop for Worker {
     }
 }
 
-/// Takes one step. Returns whether there may be more to do at once.
-pub(crate) async fn take_step(chore: &mut impl Chore) -> bool {
+/// Runs one step. Returns whether there may be more to do at once; a panic or a defect is logged.
+pub(crate) async fn run_step(chore: &mut impl Chore) -> bool {
     let Ok(step) = AssertUnwindSafe(chore.step()).catch_unwind().await else {
         // The panic's own message is on standard error.
         tracing::error!("a step of a worker panicked");

@@ -26,7 +26,7 @@ use crate::http::tokens::Tokens;
 use crate::http::unready;
 use crate::http::webhook::SigningKey;
 use crate::http::{self, App, AppParts, server};
-use crate::model::{Limit, SharedClock, SystemClock};
+use crate::model::{SharedClock, SystemClock};
 use crate::orders::{Orders, PaymentGateway};
 use crate::pages::sandbox::SandboxGateway;
 use crate::pages::{self, Site};
@@ -240,9 +240,9 @@ impl ReadyServer {
         database.watch_durability(args.require_durable);
         let limits = limits(&args)?;
         let handles = (database, redis);
-        let mut parts = app_parts(args, &stores, secrets, handles, gateways).await?;
-        parts.event_streams.together = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
-        let app = App::new(parts);
+        let event_streams = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
+        let app =
+            App::new(app_parts(args, &stores, secrets, handles, gateways, event_streams).await?);
         Ok(Some(Self { app, address, limits, listener, stores, http, stop, is_announced }))
     }
 
@@ -333,6 +333,7 @@ async fn app_parts(
     (secret, previous): (String, Option<String>),
     (database, redis): (Database, Redis),
     gateways: Gateways,
+    event_streams: usize,
 ) -> anyhow::Result<AppParts> {
     let previous = previous.as_deref().map(str::as_bytes);
     let clock: SharedClock = Arc::new(SystemClock);
@@ -369,7 +370,7 @@ async fn app_parts(
         clock,
         purchases,
         sms: gateways.sms,
-        event_streams: Limit { share: settings.streams_per_address as usize, ..Limit::NONE },
+        event_streams,
         settings,
     })
 }

@@ -39,7 +39,7 @@ pub(super) fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|network| network.contains(&address))
 }
 
-/// The client's address: the peer's, or, where the peer is a trusted proxy, what the
+/// The client's address: the peer's, or, if the peer is a trusted proxy, what the
 /// proxies say in `X-Forwarded-For`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);

@@ -90,24 +90,23 @@ impl FromRequestParts<App> for Anybody {
 /// One of the [`Limits`].
 pub(super) type Which = fn(&Limits) -> &Limiter<IpAddr>;
 
-/// Who asks for a route: so whom its layer limits one by one, beside all together, and what the route refuses for that.
+/// Who asks for a route. It decides whose requests are limited, and what the route refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     /// Somebody who may do without a token.
     Anybody,
-    /// Somebody with a token. An administrator has other permits, once it is known that the user is one: buyers can take none
-    /// of them.
+    /// Somebody with a token. The requests of an administrator count against a limit of their own
+    /// ([`Limits::administration`]), once the server knows that the user is one: so buyers take none of theirs.
     Buyer,
-    /// The same, of whom the handler wants to know that the user is an administrator.
+    /// Somebody with a token whose user must be an administrator, which the handler checks.
     Administrator,
     /// Somebody who logs in. Each address has its share, whatever token it shows: it takes nothing from the others.
     Stranger,
-    /// The same, with a request that takes no connection of a pool for longer than a command of Redis: it is broken off when
-    /// its client leaves.
+    /// Somebody who logs in. Its work holds no database connection, so it may be dropped when the client leaves.
     ConnectedStranger,
     /// The payment gateway, which signs what it sends.
     Gateway,
-    /// Whoever looks after the process: it is answered without a store.
+    /// An operator's monitoring, which is answered without a store.
     Operator,
 }
 
@@ -135,7 +134,7 @@ impl Who {
     }
 }
 
-/// `routes` within one of the limits.
+/// `routes`, of which one more request than the limit allows is refused.
 pub fn limited<S: Clone + Send + Sync + 'static>(
     app: &App,
     which: Which,

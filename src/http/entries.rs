@@ -38,7 +38,8 @@ pub async fn enter(
     match app.orders.enter(voucher, session.user).await? {
         Granted::Entered(entry) => return Ok((StatusCode::CREATED, Json(entry))),
         Granted::Refused(refusal) => return Err(refusal.into()),
-        _ => {}
+        Granted::EnteredBefore => {}
+        Granted::Left | Granted::NotEntered => unreachable!("nobody asked to leave"),
     }
     // From here on the request asks the database by itself.
     let _permit = app.memory().limits.reads.take(None)?;
@@ -74,8 +75,9 @@ pub async fn leave(
     PathId(voucher): PathId<VoucherId>,
 ) -> Result<StatusCode, ApiError> {
     match app.orders.leave(voucher, session.user).await? {
+        Granted::Left | Granted::NotEntered => Ok(StatusCode::NO_CONTENT),
         Granted::Refused(refusal) => Err(refusal.into()),
-        _ => Ok(StatusCode::NO_CONTENT),
+        Granted::Entered(_) | Granted::EnteredBefore => unreachable!("nobody asked to enter"),
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// The oldest event that a listener who was sent `version` was not sent.
+    /// The oldest event that is newer than `version`, which the listener was sent last.
     pub(super) fn after(&self, version: u64) -> Option<(u64, Bytes)> {
         let missed = self.vouchers.iter().filter(|sent| sent.version > version);
         missed.min_by_key(|sent| sent.version).map(|sent| (sent.version, sent.event.clone()))
@@ -236,17 +236,17 @@ mod tests {
     }
 
     #[test]
-    fn however_much_a_listener_missed_it_hears_each_voucher_once_as_it_is() {
+    fn however_much_a_listener_missed_it_is_sent_each_voucher_once_as_it_is() {
         let (mut newest, now) = (Newest::default(), DateTime::UNIX_EPOCH);
         assert!(newest.update(bodies([9, 9]), now));
         assert_eq!(missed(&newest, 0).len(), 2);
-        let heard = newest.version;
+        let sent = newest.version;
         // What did not change is no event.
         assert!(!newest.update(bodies([9, 9]), now));
         for left in (0..8).rev() {
             assert!(newest.update(bodies([left, 9]), now));
         }
-        for (version, expected) in [(0, 2), (heard, 1), (newest.version, 0)] {
+        for (version, expected) in [(0, 2), (sent, 1), (newest.version, 0)] {
             let events = missed(&newest, version);
             assert_eq!(events.len(), expected, "{events:?}");
             assert!(version == newest.version || events[expected - 1].contains("\"stock\":0,"));

@@ -14,7 +14,7 @@ use super::schemas::StoreStatus;
 use crate::purchase::Purchases;
 use crate::store::{Database, Keys, NodeName, ReadCache, Service, StoreError};
 use crate::telemetry::{self, name};
-use crate::worker::{Chore, Worker, take_step};
+use crate::worker::{Chore, Worker, run_step};
 use redis_link::{LinkError, Redis};
 
 /// How often the stores are asked.
@@ -82,7 +82,7 @@ impl Health {
         let (away_since, unsold_since, telling) = (None, None, None);
         let mut asking =
             Asking { database, redis, keys, away_since, unsold_since, telling, latest: sender };
-        take_step(&mut asking).await;
+        run_step(&mut asking).await;
         Self { latest, worker: Worker::start(asking) }
     }
 

@@ -1,5 +1,5 @@
-//! Every limit on requests within one server: how many may be under way at once, or how often somebody may ask, and what
-//! a request beyond it is told. `admission.rs` has the layers that keep to them.
+//! Every limit on requests within one server: how many may be under way at once, or how often somebody may ask, and how
+//! a request beyond it is answered. `admission.rs` has the layers that keep to them.
 //!
 //! Elsewhere are the limits of purchases (`purchase/options.rs`) with the rate of a buyer, which the requests here share;
 //! of steps that wait for one voucher (`store/step_turns.rs`); of login codes and tries, which all servers count
@@ -8,16 +8,18 @@
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use quick_cache::sync::Cache;
 
 use super::ApiError;
 use super::address::ClientAddress;
-use crate::model::{BucketRate, Limit, Limiter, Permit, Refused, UserId};
+use crate::config::ServerArgs;
+use crate::model::{BucketRate, Full, Limit, Limiter, Permit, TokenBuckets, UserId};
 use crate::store::step_turns::{BUYERS_STEPS_OF_A_VOUCHER, STEPS_OF_A_VOUCHER};
 use crate::telemetry::{self, name};
 
-// Under way at once, of all clients together. One more is told 503 `unavailable`, and to come again in a second.
+// Under way at once, of all clients together. One more gets 503 `unavailable` with `Retry-After: 1`.
 
 /// Requests of buyers that ask the database, beside purchases and what follows.
 const READS: usize = 64;
@@ -35,16 +37,16 @@ const NOTIFICATIONS: usize = 32;
 const LOGINS: usize = 64;
 /// Login codes on their way to the SMS gateway, each of which may take seconds.
 const LOGIN_CODES: usize = 256;
-/// Audits. One more is told 429 `too_many_requests`, as below.
+/// Audits. One more gets 429 `too_many_requests`, as below.
 const AUDITS: usize = 1;
 
-// Of one buyer, or one address. One more is told 429 `too_many_requests`, and when to come again.
+// Of one buyer, or one address. One more gets 429 `too_many_requests` with `Retry-After`.
 
 /// Requests of one buyer under way at once, beside purchases. A page of ours has fewer.
 const REQUESTS_OF_A_BUYER: usize = 8;
-/// One IPv4 address, or one IPv6 /48, may have this part of the logins, and of the login codes. People who share one are
-/// slower than that; where there are too many of them, the rate of an address (`SECKILL_ADDRESS_RATE`) is off.
-const PART_OF_A_NETWORK: usize = 4;
+/// So many networks, each an IPv4 address or an IPv6 /48, can have all logins, or all login codes. People who share one are
+/// slower than that; if there are too many of them, the rate of an address (`SECKILL_ADDRESS_RATE`) is off.
+const NETWORKS_TO_FILL_IT: usize = 4;
 /// One IPv6 /48 asks no more often than so many of its addresses: it has 65,536.
 const ADDRESSES_OF_A_NETWORK: NonZeroU32 = NonZeroU32::MIN.saturating_add(15);
 
@@ -73,11 +75,11 @@ pub struct Limits {
     pub login_codes: Limiter<IpAddr>,
     pub audits: Limiter<IpAddr>,
     /// Streams of events: a part of all connections (`cli/serve.rs`), and of one address `SECKILL_STREAMS_PER_ADDRESS`.
-    /// One more is told 503, and to come again in half a minute.
+    /// One more gets 503 with `Retry-After: 30`.
     streams: Limiter<IpAddr>,
     buyers: Limiter<UserId>,
-    addresses: Limiter<IpAddr>,
-    networks: Limiter<IpAddr>,
+    addresses: TokenBuckets<IpAddr>,
+    networks: TokenBuckets<IpAddr>,
     administrators: Cache<UserId, ()>,
 }
 
@@ -92,27 +94,30 @@ impl Drop for StreamPermit {
 }
 
 impl Limits {
-    pub(super) fn new(address_rate: BucketRate, streams: Limit) -> Self {
-        let together = |together| Limiter::new(Limit { together, ..Limit::NONE });
-        let rate = |rate| Limiter::new(Limit { rate, ..Limit::NONE });
-        // Where no rate of an address counts, one address may have them all.
-        let part = if address_rate == BucketRate::Off { 1 } else { PART_OF_A_NETWORK };
-        let of_strangers =
-            |together| Limiter::new(Limit { together, share: together / part, ..Limit::NONE });
+    /// `streams`: those of all clients together.
+    pub(super) fn new(settings: &ServerArgs, streams: usize) -> Self {
+        let address_rate = settings.address_rate;
+        let at_once = |count| Limiter::new(Limit { together: Some(count), ..Limit::NONE });
+        // If no rate of an address counts, no share does: one address may have them all.
+        let of_strangers = |count| {
+            let share = (address_rate != BucketRate::Off).then_some(count / NETWORKS_TO_FILL_IT);
+            Limiter::new(Limit { together: Some(count), share })
+        };
+        let of_an_address = settings.streams_per_address as usize;
         Self {
-            reads: together(READS),
-            cancellations: together(CANCELLATIONS),
-            payments: together(PAYMENTS),
-            entering: together(ENTERING),
-            administration: together(ADMINISTRATION),
-            notifications: together(NOTIFICATIONS),
+            reads: at_once(READS),
+            cancellations: at_once(CANCELLATIONS),
+            payments: at_once(PAYMENTS),
+            entering: at_once(ENTERING),
+            administration: at_once(ADMINISTRATION),
+            notifications: at_once(NOTIFICATIONS),
             logins: of_strangers(LOGINS),
             login_codes: of_strangers(LOGIN_CODES),
-            audits: together(AUDITS),
-            streams: Limiter::new(streams),
-            buyers: Limiter::new(Limit { share: REQUESTS_OF_A_BUYER, ..Limit::NONE }),
-            addresses: rate(address_rate),
-            networks: rate(address_rate.times(ADDRESSES_OF_A_NETWORK)),
+            audits: at_once(AUDITS),
+            streams: Limiter::new(Limit { together: Some(streams), share: Some(of_an_address) }),
+            buyers: Limiter::new(Limit { share: Some(REQUESTS_OF_A_BUYER), ..Limit::NONE }),
+            addresses: TokenBuckets::new(address_rate),
+            networks: TokenBuckets::new(address_rate.times(ADDRESSES_OF_A_NETWORK)),
             administrators: Cache::new(MAX_ADMINISTRATORS),
         }
     }
@@ -128,7 +133,7 @@ impl Limits {
             return Ok(None);
         }
         let permit = self.buyers.take(Some(user));
-        permit.map(Some).map_err(|refused| counted(refused, "share", user))
+        permit.map(Some).map_err(|full| refusal(full, "share", user))
     }
 
     /// A request without a good token asks.
@@ -136,24 +141,27 @@ impl Limits {
         if is_exempt(address) {
             return Ok(());
         }
-        let (customer, network) = (address.customer(), address.network());
-        for (limiter, whom) in [(&self.addresses, customer), (&self.networks, network)] {
-            limiter.take(Some(whom)).map_err(|refused| counted(refused, "address", whom))?;
-        }
-        Ok(())
+        let token = self.take_token(address);
+        token.map_err(|wait| refusal(Full::Key(wait), "address", address.customer()))
     }
 
-    /// Somebody who has no token yet asks for one of `limiter`. The rate and the share of the address come first: so a
-    /// loud address takes none from the others.
+    /// By the rate of the address and that of its network.
+    fn take_token(&self, address: ClientAddress) -> Result<(), Duration> {
+        self.addresses.take(address.customer())?;
+        self.networks.take(address.network())
+    }
+
+    /// Somebody who has no token yet asks for one of `limiter`.
     pub(super) fn admit_login(
         &self,
         limiter: &Limiter<IpAddr>,
         address: ClientAddress,
     ) -> Result<Permit<IpAddr>, ApiError> {
-        self.admit_stranger(address)?;
-        let network = address.network();
-        let permit = limiter.take((!is_exempt(address)).then_some(network));
-        permit.map_err(|refused| counted(refused, "address", network))
+        if is_exempt(address) {
+            return Ok(limiter.take(None)?);
+        }
+        let permit = limiter.take_at_rate(Some(address.network()), || self.take_token(address));
+        permit.map_err(|full| refusal(full, "address", address.customer()))
     }
 
     /// Room for one more stream of `client`, whatever it is about; `None`: there are as many as there may be.
@@ -169,19 +177,19 @@ fn is_exempt(address: ClientAddress) -> bool {
     address.0.is_loopback()
 }
 
-/// What `whom` is told, counted as refused `by` this kind of limit.
-fn counted(refused: Refused, by: &'static str, whom: impl Display) -> ApiError {
-    if matches!(refused, Refused::Key(_)) {
+/// What `whom` is told. Counts it, if the limit is that of `whom` alone, as refused `by` this kind of limit.
+fn refusal(full: Full, by: &'static str, whom: impl Display) -> ApiError {
+    if matches!(full, Full::Key(_)) {
         telemetry::rate_limited(by, &whom);
     }
-    refused.into()
+    full.into()
 }
 
-impl From<Refused> for ApiError {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::Together => Self::unavailable(),
-            Refused::Key(wait) => Self::too_many_requests(wait),
+impl From<Full> for ApiError {
+    fn from(full: Full) -> Self {
+        match full {
+            Full::Together => Self::unavailable(),
+            Full::Key(wait) => Self::too_many_requests(wait),
         }
     }
 }
@@ -192,8 +200,8 @@ mod tests {
 
     #[test]
     fn a_network_asks_no_more_often_than_sixteen_of_its_addresses() {
-        let Ok(rate) = "2/1h".parse() else { unreachable!() };
-        let limits = Limits::new(rate, Limit::NONE);
+        let Ok(address_rate) = "2/1h".parse() else { unreachable!() };
+        let limits = Limits::new(&ServerArgs { address_rate, ..ServerArgs::default() }, 1);
         let admitted = |network: u16, count: u16| {
             let asks = (0..count).filter(|customer| {
                 let address = IpAddr::from([0x2001, 0xdb8, network, *customer, 0, 0, 0, 1]);

@@ -19,9 +19,8 @@ use super::event_hub::VoucherEvent;
 use super::events::TimeEvent;
 use super::problem::{Code, ProblemKind};
 use super::router::{Operations, ROUTES, Route};
-use super::schemas::{Id, Limit, ProblemCode};
+use super::schemas::{Id, PageSize, ProblemCode};
 use crate::model::OrderStatus;
-use crate::model::refusal::MemberKind;
 
 /// Where the description is.
 pub(super) const PATH: &str = "/api/openapi.json";
@@ -35,7 +34,7 @@ pub(super) const PATH: &str = "/api/openapi.json";
         Every route: another path is 404 `not_found`; another method is 405 \
         `method_not_allowed`, and `Allow` names those that the route takes (`HEAD` with every \
         `GET`). What is not HTTP is 400, and a head beyond 32 KiB is 431, without a body."),
-    components(schemas(Problem, Id, Limit, ProblemCode, VoucherEvent<'static>, TimeEvent)),
+    components(schemas(Problem, Id, PageSize, ProblemCode, VoucherEvent<'static>, TimeEvent)),
     modifiers(&Operations, &TokenScheme)
 )]
 pub struct ApiDoc;
@@ -138,7 +137,6 @@ fn refusals(route: &Route) -> BTreeMap<u16, String> {
 /// The code, what comes with it, and its title.
 fn sentence(code: Code) -> String {
     let ProblemKind { code: word, member, english_title, .. } = code.kind();
-    let member = member.or((code == Code::Unavailable).then_some(MemberKind::RetryAfter));
     let beside = member.map(|kind| format!(" (with `{}`)", <&str>::from(kind)));
     format!("`{word}`{}: {english_title}", beside.unwrap_or_default())
 }

@@ -12,7 +12,7 @@ use super::auth::{AdminSession, Session};
 use super::body::OptionalJsonBody;
 use super::problem::{Code, Refusal};
 use super::query::{Page, UrlQuery, next_page};
-use super::schemas::{Id, Limit};
+use super::schemas::{Id, PageSize};
 use super::vouchers::PathId;
 use super::{ApiError, App};
 use crate::model::{Order, OrderId, Outcome, UserId, VoucherId};
@@ -105,11 +105,11 @@ pub async fn buy_counted(
 #[utoipa::path(get, path = "/api/orders", tag = "orders", operation_id = "list_orders",
     params(
         ("before" = Option<Id>, Query, description = "only ids below this"),
-        ("limit" = Option<Limit>, Query, description = "1 to 100, 20 when left out"),
+        ("limit" = Option<PageSize>, Query, description = "1 to 100, 20 when left out"),
     ),
     responses(
         (status = 200, body = [Order], description = "a page",
-            headers(("Link" = String, description = "the next page, where there may be one"))),
+            headers(("Link" = String, description = "the next page, if there may be one"))),
     ))]
 pub async fn list(
     State(app): State<App>,

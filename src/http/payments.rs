@@ -127,10 +127,10 @@ pub struct NotificationBody {
     pub payment_id: String,
     /// What became of it.
     pub status: NotifiedStatus,
-    /// The gateway's own name of the money that it took; may be left out only where it failed.
+    /// The gateway's own name of the money that it took; may be left out only if the payment failed.
     #[serde(default)]
     pub transaction_id: Option<String>,
-    /// What was taken or given back, in the currency's smallest unit; may be left out only where it failed.
+    /// What was taken or given back, in the currency's smallest unit; may be left out only if the payment failed.
     #[schema(value_type = Option<Amount>)]
     #[serde(default, deserialize_with = "maybe_whole_number")]
     pub amount: Option<i64>,
@@ -170,7 +170,7 @@ impl NotificationBody {
 ///
 /// The header `seckill-signature` is `t=<unix seconds>,v1=<hexadecimal HMAC-SHA256 of "<t>.<body>">`, with the
 /// secret that both share; there may be several `v1`, of which one has to be right. A notification may come twice,
-/// late, or out of order: the same transaction is applied once, also where it is said to have gone back before it is
+/// late, or out of order: the same transaction is applied once, also if it is said to have gone back before it is
 /// said to have come. Money for an order that cannot take it is given back; money for a payment that is not ours is
 /// kept, and shown to administrators. What says that a part of the money went back is refused (422). 503: send it again.
 #[utoipa::path(post, path = "/api/payments/notifications", tag = "payments",

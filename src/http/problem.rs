@@ -73,7 +73,7 @@ impl ApiError {
 
     /// The request cannot be answered now.
     pub fn unavailable() -> Self {
-        Self::new(Code::Unavailable).retry_after(Duration::from_secs(1))
+        Refusal::unavailable(Duration::from_secs(1)).into()
     }
 
     /// With `Retry-After`: the request may succeed when `wait` is over.

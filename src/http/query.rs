@@ -52,7 +52,7 @@ impl Default for PageLimit {
     }
 }
 
-/// The next page's address (RFC 8288), where a full page suggests that there is one.
+/// The next page's address (RFC 8288), if a full page suggests that there is one.
 pub(super) fn next_page(
     path: &str,
     PageLimit(limit): PageLimit,

@@ -42,8 +42,8 @@ pub struct Route {
     pub method: Method,
     pub path: &'static str,
     pub who: Who,
-    /// The limit that a request counts against from its first moment to its last. `None`: it is answered from memory, or its
-    /// handler asks for what it needs.
+    /// The limit that a request counts against from its first moment to its last. `None`: memory answers it, or its handler
+    /// asks for a limit of its own.
     pub permit: Option<Which>,
     /// What the route refuses beside [`Who::refusals`].
     pub own: &'static [Code],
@@ -71,9 +71,10 @@ macro_rules! routes {
     };
 }
 
-// The method and path; the handler; who asks, which the handler's signature says, too; the limit; the route's own refusals, of
-// which the first with 404 is that of an id that nothing has. Any route may answer 500 on a defect: a row names it only if the
-// documents say what is left behind.
+// The method and path; the handler; who asks, which the handler's signature says, too; the limit, or `-`; the route's own
+// refusals, of which the first with 404 is that of an id that nothing has. Whatever stands in the column of the limit, `-`
+// too, the handler may have a limit of its own, which `limits.rs` names: the streams of events, the rate of an address. Any
+// route may answer 500 on a defect: a row names it only if the documents say what is left behind.
 routes! {
     POST   "/api/login-codes"              sessions::send_code      ConnectedStranger login_codes [];
     POST   "/api/sessions"                 sessions::create         Stranger      logins        [Unauthenticated];
@@ -84,6 +85,7 @@ routes! {
     GET    "/api/vouchers/{id}"            vouchers::find           Anybody       -             [VoucherNotFound TooManyRequests];
     PATCH  "/api/vouchers/{id}"            vouchers::change         Administrator reads
         [VoucherNotFound DrawClosed StockIsSold SaleCancelled];
+    // The handler takes the one permit of `Limits::audits`, too.
     POST   "/api/vouchers/{id}/audit"      audits::create           Administrator reads         [VoucherNotFound];
     GET    "/api/vouchers/{id}/events"     events::of_voucher       Anybody       -             [VoucherNotFound TooManyRequests];
     GET    "/api/events"                   events::of_all           Anybody       -             [];
@@ -147,7 +149,7 @@ pub fn router(app: App) -> Router {
 pub fn api(app: App) -> Router {
     let routes = ROUTES.iter().map(|route| route.serve(&app)).fold(Router::new(), Router::merge);
     routes
-        // `RUST_LOG=seckill::request=debug,tower_http=debug` shows each request. Failures are logged where they
+        // `RUST_LOG=seckill::request=debug,tower_http=debug` shows each request. Failures are logged when they
         // become a problem, with their cause, and not a second time here.
         .layer(TraceLayer::new_for_http().make_span_with(request_span).on_failure(()))
         .with_state(app)

@@ -188,7 +188,7 @@ where
             graceful: GracefulShutdown::new(),
             permits: Arc::new(Semaphore::new(limits.connections)),
             reserve: Arc::new(Semaphore::new(limits.reserve)),
-            peers: Limiter::new(Limit { share: limits.connections_of_a_peer, ..Limit::NONE }),
+            peers: Limiter::new(Limit { share: Some(limits.connections_of_a_peer), ..Limit::NONE }),
             warned: None,
             limits,
         }

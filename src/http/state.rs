@@ -14,7 +14,7 @@ use super::tokens::Tokens;
 use super::voucher_pages::{self, VoucherPages};
 use super::webhook::SigningKey;
 use crate::config::ServerArgs;
-use crate::model::{Limit, SharedClock, VoucherId};
+use crate::model::{SharedClock, VoucherId};
 use crate::orders::Orders;
 use crate::purchase::Purchases;
 use crate::store::{Database, Keys, ReadCache};
@@ -45,8 +45,8 @@ pub struct AppParts {
     pub health: Health,
     /// Sends login codes; without it nobody can log in.
     pub sms: Option<Box<dyn SmsGateway>>,
-    /// Streams of events at once, all together and of one address.
-    pub event_streams: Limit,
+    /// Streams of events that may be open at once, all together.
+    pub event_streams: usize,
     pub settings: ServerArgs,
 }
 
@@ -78,7 +78,7 @@ impl App {
             voucher_pages,
             metrics: health::metrics_text(&parts.purchases, &parts.database),
             draws: voucher_pages::draws(&parts.database),
-            limits: Limits::new(parts.settings.address_rate, parts.event_streams),
+            limits: Limits::new(&parts.settings, parts.event_streams),
             draining: AtomicBool::new(false),
         };
         Self(Arc::new((parts, memory)))

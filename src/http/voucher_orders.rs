@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::auth::AdminSession;
 use super::problem::Code;
 use super::query::{PageLimit, UrlQuery, next_page};
-use super::schemas::{Id, Limit};
+use super::schemas::{Id, PageSize};
 use super::vouchers::PathId;
 use super::{ApiError, App};
 use crate::model::order_csv::csv;
@@ -36,12 +36,12 @@ pub struct OrdersQuery {
         ("id" = Id, Path, description = "the voucher"),
         ("status" = Option<OrderStatus>, Query, description = "only orders in this state"),
         ("before" = Option<Id>, Query, description = "only ids below this"),
-        ("limit" = Option<Limit>, Query, description = "1 to 100, 20 when left out"),
+        ("limit" = Option<PageSize>, Query, description = "1 to 100, 20 when left out"),
     ),
     responses(
         (status = 200, description = "a page, or CSV",
             content((Vec<OrderOfBuyer> = "application/json"), (String = "text/csv")),
-            headers(("Link" = String, description = "the next page, where there may be one"))),
+            headers(("Link" = String, description = "the next page, if there may be one"))),
     ))]
 pub async fn list(
     State(app): State<App>,
@@ -76,7 +76,7 @@ fn wants_csv(headers: &HeaderMap) -> bool {
 }
 
 /// All orders as CSV, read as fast as the client takes them: nothing of the database is held while it is
-/// slow. Where the database fails half-way, the connection ends without an end of the body.
+/// slow. If the database fails half-way, the connection ends without an end of the body.
 fn all_as_csv(app: &App, voucher: VoucherId, status: Option<OrderStatus>) -> Response {
     let app = app.clone();
     let body = unfold(Some(None), move |next| {

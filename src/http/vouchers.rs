@@ -11,7 +11,7 @@ use super::admission::Anybody;
 use super::auth::AdminSession;
 use super::body::JsonBody;
 use super::query::{Page, PageLimit, UrlQuery};
-use super::schemas::{Id, Limit};
+use super::schemas::{Id, PageSize};
 use super::voucher_pages::VoucherBody;
 use super::{ApiError, App};
 use crate::model::voucher_terms::{NewVoucher, VoucherChange};
@@ -36,12 +36,12 @@ impl<S: Send + Sync, T: FromStr<Err = InvalidId> + Send> FromRequestParts<S> for
 #[utoipa::path(get, path = "/api/vouchers", tag = "vouchers", operation_id = "list_vouchers",
     params(
         ("before" = Option<Id>, Query, description = "only ids below this"),
-        ("limit" = Option<Limit>, Query, description = "1 to 100, 20 when left out"),
+        ("limit" = Option<PageSize>, Query, description = "1 to 100, 20 when left out"),
     ),
     responses(
         (status = 200, body = [VoucherBody], description = "a page",
             headers(("Date" = String, description = "by the clock that sales go by"),
-                ("Link" = String, description = "the next page, where there may be one"))),
+                ("Link" = String, description = "the next page, if there may be one"))),
     ))]
 pub async fn list(
     State(app): State<App>,

@@ -23,7 +23,7 @@ pub const SIGNATURE: &str = "seckill-signature";
 const SENT_WITHIN: Duration = Duration::from_secs(3);
 /// How long a connection may take: an address that swallows packets leaves time for another try.
 const CONNECTED_WITHIN: Duration = Duration::from_millis(900);
-/// How often a message without a queue of its own is sent, where the connection breaks or the answer is a 5xx.
+/// How often a message without a queue of its own is sent, if the connection breaks or the answer is a 5xx.
 pub const TRIES: u32 = 3;
 /// The pause before the second try; the third waits twice as long.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
@@ -104,7 +104,7 @@ pub struct Webhook {
     permits: Semaphore,
 }
 
-/// Certificates are only read where they are needed.
+/// Certificates are only read if they are needed.
 enum WebhookClient {
     Http(Client<HttpConnector, Full<Bytes>>),
     Https(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),

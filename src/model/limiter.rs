@@ -19,20 +19,18 @@ const MAX_BUCKETS: usize = 50_000;
 /// When a key may try again that has its share.
 const RETRY_SHARE: Duration = Duration::from_secs(1);
 
-/// What a [`Limiter`] allows.
+/// How many a [`Limiter`] allows under way at once. `None`: any number, and nobody counts.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
-    /// Under way at once, all together.
-    pub together: usize,
-    /// Under way at once, of one key.
-    pub share: usize,
-    /// How often one key may begin.
-    pub rate: BucketRate,
+    /// All together.
+    pub together: Option<usize>,
+    /// Of one key.
+    pub share: Option<usize>,
 }
 
 impl Limit {
     /// No limit.
-    pub const NONE: Self = Self { together: usize::MAX, share: usize::MAX, rate: BucketRate::Off };
+    pub const NONE: Self = Self { together: None, share: None };
 }
 
 /// Keeps to a [`Limit`].
@@ -41,15 +39,14 @@ pub struct Limiter<K: Eq + Hash> {
     limit: Limit,
     together: Shares<()>,
     shares: Shares<K>,
-    buckets: TokenBuckets<K>,
 }
 
 /// Something that is under way, until this is dropped.
-pub type Permit<K> = (Share<()>, Option<Share<K>>);
+pub type Permit<K> = (Option<Share<()>>, Option<Share<K>>);
 
 /// Why nothing more may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum Full {
     /// As many as may be are under way, all together.
     Together,
     /// The key has its share, or comes too often. It may try again after this time.
@@ -59,20 +56,31 @@ pub enum Refused {
 impl<K: Eq + Hash + Debug + Copy> Limiter<K> {
     /// Nothing is under way yet.
     pub fn new(limit: Limit) -> Self {
-        let buckets = TokenBuckets::new(limit.rate);
-        Self { limit, together: Shares::default(), shares: Shares::default(), buckets }
+        Self { limit, together: Shares::default(), shares: Shares::default() }
     }
 
     /// Begins something of `key`; without a key it counts in all together alone.
-    pub fn take(&self, key: Option<K>) -> Result<Permit<K>, Refused> {
-        let of_key = |key| {
-            let share = self.shares.take(key, self.limit.share);
-            let share = share.ok_or(Refused::Key(RETRY_SHARE))?;
-            self.buckets.take(key).map(|()| share).map_err(Refused::Key)
+    pub fn take(&self, key: Option<K>) -> Result<Permit<K>, Full> {
+        self.take_at_rate(key, || Ok(()))
+    }
+
+    /// The same, if `rate` gives the key a token, too; its error is how long to wait for one. A share comes back and a token
+    /// does not: so the share comes before the token. The limit of all together comes last: so a loud key takes nothing from
+    /// the others.
+    pub fn take_at_rate(
+        &self,
+        key: Option<K>,
+        rate: impl FnOnce() -> Result<(), Duration>,
+    ) -> Result<Permit<K>, Full> {
+        let share = match (key, self.limit.share) {
+            (Some(key), Some(count)) => {
+                Some(self.shares.take(key, count).ok_or(Full::Key(RETRY_SHARE))?)
+            }
+            _ => None,
         };
-        let share = key.map(of_key).transpose()?;
-        let place = self.together.take((), self.limit.together).ok_or(Refused::Together)?;
-        Ok((place, share))
+        rate().map_err(Full::Key)?;
+        let of_all = |count| self.together.take((), count).ok_or(Full::Together);
+        Ok((self.limit.together.map(of_all).transpose()?, share))
     }
 }
 
@@ -224,20 +232,37 @@ mod tests {
 
     #[test]
     fn a_key_takes_its_share_and_not_what_is_there_for_all_together() {
-        let limiter = Limiter::new(Limit { together: 3, share: 2, ..Limit::NONE });
+        let limiter = Limiter::new(Limit { together: Some(3), share: Some(2) });
         let held = [limiter.take(Some(1)), limiter.take(Some(1))];
         assert!(held.iter().all(Result::is_ok));
-        assert_eq!(limiter.take(Some(1)).err(), Some(Refused::Key(RETRY_SHARE)));
+        assert_eq!(limiter.take(Some(1)).err(), Some(Full::Key(RETRY_SHARE)));
         let last = limiter.take(Some(2));
         assert!(last.is_ok());
         for key in [None, Some(2), Some(3)] {
-            assert_eq!(limiter.take(key).err(), Some(Refused::Together));
+            assert_eq!(limiter.take(key).err(), Some(Full::Together));
         }
         // Who is not counted has all that is left.
         drop((held, last));
         let held: Vec<_> = (0..3).map(|_| limiter.take(None)).collect();
         assert!(held.iter().all(Result::is_ok));
-        assert_eq!(limiter.take(Some(1)).err(), Some(Refused::Together));
+        assert_eq!(limiter.take(Some(1)).err(), Some(Full::Together));
+    }
+
+    #[test]
+    fn a_full_share_costs_no_token_and_a_missing_token_costs_no_share() {
+        let limiter = Limiter::new(Limit { together: Some(2), share: Some(1) });
+        let _held = limiter.take(Some(1));
+        let paid = limiter.take_at_rate(Some(1), || unreachable!("the share is full"));
+        assert_eq!(paid.err(), Some(Full::Key(RETRY_SHARE)));
+        let wait = Duration::from_secs(9);
+        assert_eq!(limiter.take_at_rate(Some(2), || Err(wait)).err(), Some(Full::Key(wait)));
+        assert!(limiter.take(Some(2)).is_ok());
+    }
+
+    #[test]
+    fn without_a_limit_nothing_is_counted() {
+        let limiter = Limiter::new(Limit::NONE);
+        assert!(limiter.take(Some(1)).is_ok_and(|permit| permit.0.is_none() && permit.1.is_none()));
     }
 
     #[test]

@@ -107,9 +107,9 @@ refusals! {
     SalePaused 409 "sale_paused" []
         "The sale is paused for a while", "秒杀已暂停";
     DrawOpen 409 "draw_open" []
-        "The voucher is drawn: enter the draw instead", "该券以抽签方式发放，请先登记抽签";
+        "The voucher is given out by a draw that is still to come", "该券以抽签方式发放，尚未抽签";
     DrawClosed 409 "draw_closed" []
-        "The entries for the draw are closed", "抽签登记已截止";
+        "The draw does not allow this now", "抽签当前不允许此操作";
     LineOpen 409 "line_open" []
         "What comes back goes to those who stand in line: stand in line instead", "退回的券按排队顺序发放，请先排队";
     LineClosed 409 "line_closed" []
@@ -126,7 +126,7 @@ refusals! {
         "The sale was cancelled for good", "秒杀活动已取消，不可恢复";
     TooManyRequests 429 "too_many_requests" [RetryAfter]
         "Too many requests, wait a little", "请求过于频繁，请稍后再试";
-    Unavailable 503 "unavailable" []
+    Unavailable 503 "unavailable" [RetryAfter]
         "The service is unavailable for a moment", "服务暂不可用，请稍后再试";
     Internal 500 "internal_error" []
         "The service failed on a defect of its own", "服务器内部错误";
@@ -231,6 +231,11 @@ impl Refusal {
     /// The same request may succeed when `wait` is over.
     pub fn too_many_requests(wait: Duration) -> Self {
         Self::from(Code::TooManyRequests).with(Member::RetryAfter(wait))
+    }
+
+    /// What was asked for cannot be done now; it may be when `wait` is over.
+    pub fn unavailable(wait: Duration) -> Self {
+        Self::from(Code::Unavailable).with(Member::RetryAfter(wait))
     }
 
     /// The order is in this state, which does not allow what was asked for.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::gateway_work::pause_after;
 use super::{Orders, PaymentRequest};
-use crate::model::{Code, Member, OrderStatus, Refusal, UserId};
+use crate::model::{OrderStatus, Refusal, UserId};
 use crate::store::orders::OrderKey;
 use crate::store::payments::{self, Notice, NoticeOutcome, OpenPayment, PaymentId, Pending};
 use crate::store::{Stop, StoreError, orders, unmatched_payments};
@@ -14,6 +14,8 @@ use crate::telemetry::name;
 const ASK_WITHIN: Duration = Duration::from_secs(4);
 /// The longest pause between two messages of a payment: its buyer is there, and the time to pay runs.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// When to ask a server again that has no gateway: an operator has to set one up.
+const RETRY_WITHOUT_GATEWAY: Duration = Duration::from_secs(60);
 
 impl Orders {
     /// Begins a payment of `buyer`'s order, or finds the one that is pending.
@@ -27,7 +29,7 @@ impl Orders {
         }
         let Some(gateway) = &self.gateway else {
             let nobody = "nothing takes payments here: SECKILL_PAYMENTS";
-            return Err(Refusal::from(Code::Unavailable).detail(nobody).into());
+            return Err(Refusal::unavailable(RETRY_WITHOUT_GATEWAY).detail(nobody).into());
         };
         // Each statement has its own turn: meanwhile the gateway is asked.
         let turn = async || self.database.buyers_steps_of(order.voucher_id).await;
@@ -119,5 +121,5 @@ impl Orders {
 /// The gateway does not say now where to pay.
 fn unavailable(why: &str, wait: Duration) -> Refusal {
     let detail = format!("the payment gateway {why}: try again");
-    Refusal::from(Code::Unavailable).detail(detail).with(Member::RetryAfter(wait))
+    Refusal::unavailable(wait).detail(detail)
 }

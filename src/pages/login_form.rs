@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::http::Texts;
 
-/// Both forms, and room for what there is to say.
+/// Both forms, and room for what there is to say. The hint is each page's own.
 pub(super) fn login_form(texts: &Texts) -> Markup {
     html! {
         form #phone-form {

@@ -15,7 +15,7 @@ use crate::http::{ApiError, Language, TextFile};
 /// What the page says.
 static TEXTS: TextFile = TextFile::new(include_str!("missing_page.toml"));
 
-/// What answers where no page is.
+/// What answers if no page has the address.
 #[derive(Debug, Clone)]
 pub struct MissingPage(Arc<PageFiles>);
 

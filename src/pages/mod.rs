@@ -41,7 +41,7 @@ pub fn beside(app: &App, site: &Arc<Site>) -> Router {
     let sandbox = if app.has_sandbox { sandbox::routes(app, site) } else { Router::new() };
     Router::new()
         .route("/assets/{version}/{*name}", get(asset_routes::file))
-        // Browsers ask for it where a page names no icon: an answer of the API that is looked at, say.
+        // Browsers ask for it if a page names no icon: an answer of the API that is looked at, say.
         .route("/favicon.ico", get(asset_routes::icon))
         .route("/{*path}", missing_page::route(site))
         .with_state(Arc::clone(site))

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use reqwest::Response;
 use seckill::http::router;
 use seckill::http::server::ServerLimits;
-use seckill::model::{Limit, VoucherId};
+use seckill::model::VoucherId;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -181,8 +181,8 @@ async fn a_voucher_that_does_not_exist_has_no_events() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_has_its_share_of_the_streams() {
-    let event_streams = Limit { together: 3, share: 2, ..Limit::NONE };
-    let world = World { event_streams, ..World::new().await };
+    let world = World::with(|settings| settings.streams_per_address = 2).await;
+    let world = World { event_streams: 3, ..world };
     let voucher = format!("/api/vouchers/{}", world.voucher(1).await.id);
     let of_one = format!("{voucher}/events");
     let api = Api::behind_proxy(world).await;

@@ -42,6 +42,16 @@ async fn a_page_comes_in_the_language_of_its_reader_with_a_strict_policy() {
     }
 }
 
+/// Not on the board: administrators are named in the settings.
+#[tokio::test]
+async fn the_shop_alone_says_that_the_first_login_makes_an_account() {
+    for (path, says_it) in [("/", true), ("/board", false)] {
+        let answer = page(&Api::shared().await, path, "en").await;
+        assert_eq!(answer.text.contains("The first login makes an account"), says_it, "{path}");
+        assert!(answer.text.contains("11 digits, or with + and the country code"), "{path}");
+    }
+}
+
 #[tokio::test]
 async fn an_asset_is_kept_for_ever_under_its_version_and_not_at_all_under_another() {
     let api = Api::shared().await;

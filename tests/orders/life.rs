@@ -233,7 +233,7 @@ async fn without_a_gateway_nobody_can_pay_and_the_answer_says_so() {
     let api = Api::of(world).await;
     let bought = api.buy(1, voucher.id).await;
     let answer = api.own_step(1, bought.is(201).text_of("order_id"), "payments").await;
-    answer.problem(503, "unavailable");
+    assert_eq!(answer.problem(503, "unavailable").retry_after_s(), 60);
     assert!(answer.text_of("detail").contains("SECKILL_PAYMENTS"), "{answer:?}");
 }
 

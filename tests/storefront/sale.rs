@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use faults::{Fault, Proxy};
-use seckill::model::{Limit, Voucher};
+use seckill::model::Voucher;
 use serde_json::json;
 use sqlx::Connection;
 
@@ -249,7 +249,7 @@ async fn who_logs_out_while_the_server_is_away_is_told_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_is_refused_a_stream_asks_every_few_seconds() {
-    let world = World { event_streams: Limit { together: 0, ..Limit::NONE }, ..World::new().await };
+    let world = World { event_streams: 0, ..World::new().await };
     let (api, voucher) = shop(world).await;
     let browser = visited(&api, 1).await;
     browser.until_text("#connection", "Updated every 5 seconds").await;

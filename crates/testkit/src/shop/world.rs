@@ -16,7 +16,7 @@ use seckill::http::webhook::SigningKey;
 use seckill::http::{self, App, AppParts};
 use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{
-    BucketRate, Clock, Limit, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher,
+    BucketRate, Clock, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher,
 };
 use seckill::orders::{Orders, PaymentGateway};
 use seckill::pages::sandbox::SandboxGateway;
@@ -49,7 +49,8 @@ pub struct World {
     /// What takes payments.
     pub payments: Option<Arc<dyn PaymentGateway>>,
     pub secret: String,
-    pub event_streams: Limit,
+    /// Streams of events that may be open at once, all together.
+    pub event_streams: usize,
     /// How this world's servers sell and answer.
     pub settings: ServerArgs,
 }
@@ -97,7 +98,7 @@ impl World {
             gateway: Gateway::Kept,
             payments: Some(Arc::new(SandboxGateway)),
             secret: "a secret of the tests, long enough".to_owned(),
-            event_streams: Limit { together: 64, share: 64, ..Limit::NONE },
+            event_streams: 64,
             settings: ServerArgs {
                 buyer_rate: BucketRate::Off,
                 address_rate: BucketRate::Off,
