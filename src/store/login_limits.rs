@@ -65,7 +65,7 @@ const DEFAULTS: [Rate; 10] = [
 /// The limits of login, by their names. As text: those that differ from the defaults, `name=count/duration`, with
 /// commas between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LoginLimits([Rate; DEFAULTS.len()]);
+pub struct LoginLimits([Rate; 10]);
 
 impl Default for LoginLimits {
     fn default() -> Self {
