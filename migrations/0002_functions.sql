@@ -136,6 +136,7 @@ language plpgsql
 as $$
 declare
     at timestamptz;
+    pay_by timestamptz;
     sale seckill_vouchers%rowtype;
     taken integer := 0;
     placed integer := 0;
@@ -151,24 +152,24 @@ begin
         select s.* into sale from seckill_vouchers s where s.voucher_id = voucher for no key update;
     end if;
     at := sale_time();
+    pay_by := at + make_interval(secs => sale.pay_within_s);
     if taken > 0 and at >= sale.begin_time and at < sale.end_time
        and not sale.paused and sale.cancelled_at is null and sale.held_for = for_anybody() then
         begin
-            placed := insert_orders(sale, ids, users, times, null, at);
+            placed := insert_orders(voucher, sale.price, pay_by, ids, users, times, null, at);
         exception when unique_violation or lock_not_available then
             placed := 0; -- A buyer has an order already, or another session holds it.
         end;
     end if;
     if placed = taken and taken > 0 then
-        return query select voucher, own, 'ordered', null::bigint, sale.price, at + make_interval(secs => sale.pay_within_s)
-                     from unnest(ids) own where sale.price > 0;
+        return query select voucher, own, 'ordered', null::bigint, sale.price, pay_by from unnest(ids) own where sale.price > 0;
         return;
     end if;
 
     -- Each order by itself. What was taken for orders that were not placed goes back first.
     update seckill_vouchers set stock = stock + taken - placed where voucher_id = voucher and taken > placed;
     answers := judge_orders(voucher, ids, users, times, at);
-    placed := insert_orders(sale, ids, users, times, answers, at);
+    placed := insert_orders(voucher, sale.price, pay_by, ids, users, times, answers, at);
     update seckill_vouchers set stock = stock - placed where voucher_id = voucher and placed > 0;
     return query select voucher, told.* from tell_orders(voucher, ids, users, answers) told;
 end
@@ -176,7 +177,8 @@ $$;
 
 -- Inserts those of the orders that have no answer, but none of a buyer who has cancelled one a moment ago, and returns how many.
 create function insert_orders(
-    sale seckill_vouchers, ids bigint[], users bigint[], times timestamptz[], answers text[], at timestamptz
+    voucher bigint, price bigint, pay_by timestamptz, ids bigint[], users bigint[], times timestamptz[], answers text[],
+    at timestamptz
 )
 returns integer
 language plpgsql
@@ -185,13 +187,12 @@ declare
     placed integer;
 begin
     insert into orders (id, user_id, voucher_id, status, amount, pay_by, created_at, paid_at, updated_at)
-    select own, buyer, sale.voucher_id, case sale.price when 0 then order_paid() else order_unpaid() end, sale.price,
-           case when sale.price > 0 then at + make_interval(secs => sale.pay_within_s) end,
-           began, case sale.price when 0 then began end, began
+    select own, buyer, voucher, case price when 0 then order_paid() else order_unpaid() end, price,
+           case when price > 0 then insert_orders.pay_by end, began, case price when 0 then began end, began
     from unnest(ids, users, times, answers) asked (own, buyer, began, answer)
     where answer is null
       and (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
-           where o.voucher_id = sale.voucher_id and o.user_id = buyer and o.cancelled_by = actor_buyer()) > at is not true;
+           where o.voucher_id = voucher and o.user_id = buyer and o.cancelled_by = actor_buyer()) > at is not true;
     get diagnostics placed = row_count;
     return placed;
 end
