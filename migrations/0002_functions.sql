@@ -144,7 +144,8 @@ declare
 begin
     -- The usual case: there is enough for all.
     update seckill_vouchers set stock = stock - cardinality(ids)
-    where voucher_id = voucher and stock >= cardinality(ids) and at_once
+    where voucher_id = voucher and stock >= cardinality(ids)
+      and at_once
     returning * into sale;
     if found then
         taken := cardinality(ids);
