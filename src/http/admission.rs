@@ -96,7 +96,7 @@ pub enum Who {
     /// Somebody who may do without a token.
     Anybody,
     /// Somebody with a token. The requests of an administrator count against a limit of their own
-    /// ([`Limits::administration`]), once the server knows that the user is one: so buyers take none of theirs.
+    /// (`Limits::administration`), once the server knows that the user is one: so buyers take none of theirs.
     Buyer,
     /// Somebody with a token whose user must be an administrator, which the handler checks.
     Administrator,
