@@ -204,10 +204,13 @@ create function judge_orders(voucher bigint, ids bigint[], users bigint[], times
 returns text[]
 language plpgsql
 as $$
+declare
+    sale seckill_vouchers%rowtype;
 begin
+    select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
     return array(
         with asked as (
-            select buyer.*, s.*,
+            select buyer.*,
                    (select live.id from orders live
                     where live.voucher_id = voucher and live.user_id = buyer.u and is_live(live.status)) as earlier,
                    (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
@@ -217,24 +220,20 @@ begin
                    (select (o.user_id, o.created_at) = (buyer.u, buyer.began) from orders o
                     where o.id = buyer.own and o.voucher_id = voucher) as is_this_purchase
             from unnest(ids, users, times) with ordinality as buyer (own, u, began, place)
-            left join lateral (
-                select voucher_id, stock, begin_time, end_time, cancelled_at, paused, held_for
-                from seckill_vouchers where voucher_id = voucher limit 1
-            ) s on true
         ), answered as (
             select asked.*,
                    case
                        when is_this_purchase then 'ordered'
                        when earlier is not null then 'already_bought'
-                       when voucher_id is null then 'voucher_not_found'
+                       when sale.voucher_id is null then 'voucher_not_found'
                        -- The clock may go back; a sale that was cancelled is over.
-                       when at >= end_time or cancelled_at is not null then 'sale_ended'
-                       when at < begin_time then 'sale_not_started'
+                       when at >= sale.end_time or sale.cancelled_at is not null then 'sale_ended'
+                       when at < sale.begin_time then 'sale_not_started'
                        when is_this_purchase = false then 'id_taken'
-                       when paused then 'sale_paused'
-                       when held_for = for_the_draw() then 'draw_open'
-                       when held_for = for_the_line() then 'line_open'
-                       when again > at and stock > 0 then 'too_many_requests'
+                       when sale.paused then 'sale_paused'
+                       when sale.held_for = for_the_draw() then 'draw_open'
+                       when sale.held_for = for_the_line() then 'line_open'
+                       when again > at and sale.stock > 0 then 'too_many_requests'
                        when again > at then 'sold_out'
                    end as answer
             from asked
@@ -245,7 +244,7 @@ begin
         select case
                    when answer is not null then answer
                    when not is_first then 'already_bought'
-                   when row_number() over (partition by answer, is_first order by place) > stock then 'sold_out'
+                   when row_number() over (partition by answer, is_first order by place) > sale.stock then 'sold_out'
                end
         from first_of_each_buyer order by place);
 end

@@ -1,4 +1,4 @@
-//! Who sends login codes, and who takes payments.
+//! The gateways that send login codes and take payments.
 
 use axum::http::Uri;
 use clap::Args;

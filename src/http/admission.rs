@@ -90,7 +90,7 @@ impl FromRequestParts<App> for Anybody {
 /// One of the [`Limits`].
 pub(super) type Which = fn(&Limits) -> &Limiter<IpAddr>;
 
-/// Who asks for a route. It decides whose requests are limited, and what the route refuses.
+/// The kind of client that a route is for. It decides whose requests are limited, and what the route refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     /// Somebody who may do without a token.

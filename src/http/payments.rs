@@ -92,7 +92,7 @@ impl PaymentGateway for WebhookPayments {
 
 /// Begins a payment of one's own order, or finds the one that is pending: who asks twice pays once.
 ///
-/// 503 without `Retry-After`: no payment gateway is set up.
+/// 503 with `Retry-After: 60`: no payment gateway is set up.
 #[utoipa::path(post, path = "/api/orders/{id}/payments", tag = "payments", operation_id = "pay",
     params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
     responses(

@@ -81,7 +81,7 @@ impl ServerLimits {
         }
     }
 
-    /// Whose connections are counted; `None`: those of a load balancer.
+    /// The customer whose connections are counted; `None`: a load balancer's are not.
     fn customer(&self, peer: IpAddr) -> Option<IpAddr> {
         (!is_trusted(peer, &self.exempt)).then(|| ClientAddress(peer).customer())
     }

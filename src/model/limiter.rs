@@ -241,7 +241,7 @@ mod tests {
         for key in [None, Some(2), Some(3)] {
             assert_eq!(limiter.take(key).err(), Some(Full::Together));
         }
-        // Who is not counted has all that is left.
+        // A client that is not counted may take all that is left.
         drop((held, last));
         let held: Vec<_> = (0..3).map(|_| limiter.take(None)).collect();
         assert!(held.iter().all(Result::is_ok));

@@ -37,7 +37,7 @@ impl From<PurchaseError> for Declined {
     }
 }
 
-/// A buyer who has an order is told of it before any refusal.
+/// A buyer who has an order gets this answer before any other refusal.
 fn not_bought(owned: Option<OrderId>) -> Result<(), Refusal> {
     owned.map_or(Ok(()), |order| Err(Refusal::already_bought(order)))
 }

@@ -236,8 +236,8 @@ pub async fn tell_number(pool: &PgPool, voucher: VoucherId, number: &str) -> Res
     }
 }
 
-/// A voucher whose draw is due at `now`, or of which there is something for those in line; none of `except`. Whom it is held
-/// for, and how many may be offered at once, at most `limit`.
+/// A voucher, none of `except`, whose draw is due at `now` or whose line can be offered stock; the people for whom it is held;
+/// and how many may be offered at once, at most `limit`.
 pub async fn find_due(
     pool: &PgPool,
     now: DateTime<Utc>,
