@@ -219,24 +219,30 @@ async fn a_function_that_is_made_anew_again_and_again_is_no_defect() {
         }
     };
     let buy = async {
-        let mut ordered = 0;
+        let mut refused = Vec::new();
         for number in 1..=400 {
             match shop.buy(user(number), voucher).await {
-                Ok(bought) => {
-                    assert_eq!(bought.code(), "ordered");
-                    ordered += 1;
+                Ok(bought) => assert_eq!(bought.code(), "ordered"),
+                Err(error) => {
+                    assert!(error.retry_may_help(), "{error}");
+                    refused.push(user(number));
                 }
-                Err(error) => assert!(error.retry_may_help(), "{error}"),
             }
         }
         is_over.store(true, Ordering::Relaxed);
-        ordered
+        refused
     };
-    let (ordered, ()) = tokio::join!(buy, replace);
-    // On a busy machine each purchase meets more functions that are made anew.
-    assert!(ordered >= 100, "{ordered}");
+    let (refused, ()) = tokio::join!(buy, replace);
+    // How many depends on the machine: on a busy one each purchase meets more functions that are made anew.
+    assert!(refused.len() < 400, "nobody bought in the rush");
+    for buyer in refused {
+        eventually("who asks again has an order", async || {
+            shop.buy(buyer, voucher).await.is_ok_and(|it| ["ordered", "already_bought"].contains(&it.code()))
+        })
+        .await;
+    }
     let audit = world.audit().await;
-    assert!(audit.holds && audit.orders == ordered, "{audit:?}");
+    assert!(audit.holds && audit.orders == 400, "{audit:?}");
 }
 
 /// What only reads is not asked again by the server; whoever asks again is answered.
