@@ -237,7 +237,9 @@ async fn a_function_that_is_made_anew_again_and_again_is_no_defect() {
     assert!(refused.len() < 400, "nobody bought in the rush");
     for buyer in refused {
         eventually("who asks again has an order", async || {
-            shop.buy(buyer, voucher).await.is_ok_and(|it| ["ordered", "already_bought"].contains(&it.code()))
+            shop.buy(buyer, voucher)
+                .await
+                .is_ok_and(|it| ["ordered", "already_bought"].contains(&it.code()))
         })
         .await;
     }

@@ -27,7 +27,9 @@ async fn what_one_node_publishes_is_heard_on_another() {
         // A node forgets what it publishes while its link to another is down, and on a busy machine it takes a link
         // down that was silent for a second: so it publishes until the message is there.
         let arrives = async {
-            while heard(&mut subscriber).await.expect("the subscription lasts") != index.to_string() {}
+            while heard(&mut subscriber).await.expect("the subscription lasts") != index.to_string()
+            {
+            }
         };
         let publishes = async {
             loop {
