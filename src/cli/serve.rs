@@ -211,7 +211,7 @@ impl ReadyServer {
             tracing::info!("using {private}");
         }
         let secrets = (stores.secret(&secret)?, secret.secret_previous);
-        let redis = store::redis(&stores.redis_url)?;
+        let redis = stores.redis()?;
         tokio::spawn(store::say_what_redis_refuses(redis.clone()));
         let host = nix::unistd::gethostname().unwrap_or_default();
         let instance = rand::rng().random_range(0..=MAX_INSTANCE);
