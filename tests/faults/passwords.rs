@@ -150,7 +150,7 @@ async fn a_password_of_redis_that_changes_in_its_file_is_read_again() {
     password_is("two").await;
     eventually("the server says what is wrong now", async || {
         guarded.stage.buy(node.address, 2).await;
-        redis_of(&guarded, &node).await == "refused" && node.log().contains("says WRONGPASS")
+        redis_of(&guarded, &node).await == "refused" && node.log().contains("says \"WRONGPASS\"")
     })
     .await;
     guarded.write("file", &url("two"));

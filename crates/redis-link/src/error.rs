@@ -49,18 +49,10 @@ impl Error for LinkError {
 /// What a server answers who was to let the client in. It is named: sentinels, and the master that they name, may have
 /// passwords of their own.
 #[derive(Debug, thiserror::Error)]
-#[error("{server} says {}", words(cause))]
+#[error("{server} says {cause}")]
 pub(super) struct ServerSaid {
     pub(super) server: String,
     pub(super) cause: redis::RedisError,
-}
-
-/// As the server wrote them: the library puts the code into quotes.
-fn words(answer: &redis::RedisError) -> String {
-    match (answer.code(), answer.detail()) {
-        (Some(code), Some(detail)) => format!("{code} {detail}"),
-        _ => answer.to_string(),
-    }
 }
 
 impl LinkError {

@@ -102,7 +102,7 @@ async fn a_password_that_changes_is_read_again_for_the_next_connection() {
     eventually("its connection is closed", async || redis.generation().is_none()).await;
     let error = redis.ping().await.unwrap_err();
     assert!(matches!(error, LinkError::Misconfigured(_)), "{error}");
-    let said = format!("{} says WRONGPASS", node.address());
+    let said = format!("{} says \"WRONGPASS\"", node.address());
     assert!(error.to_string().contains(&said), "{error}");
 
     *text.lock().unwrap() = url.replace(":p@", ":new@");
