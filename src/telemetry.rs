@@ -50,6 +50,8 @@ metrics! {
         "Codes asked for or tried that a limit refused.";
     RATE_LIMITED = "seckill_rate_limited_total", describe_counter(),
         "Requests refused with 429, by the rate of their buyer, the buyer's share, or the rate of their address.";
+    UNTRUSTED_FORWARDED = "seckill_untrusted_forwarded_total", describe_counter(),
+        "Requests with X-Forwarded-For or Forwarded from an address that is no trusted proxy.";
     BREAKER_TRIPPED = "seckill_breaker_tripped_total", describe_counter(),
         "How often orders of a voucher could not be written.";
     ORDER_BATCH_SIZE = "seckill_order_batch_size", describe_histogram(), "Orders in a transaction.";

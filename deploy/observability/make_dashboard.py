@@ -32,7 +32,8 @@ ROWS = [
         ("Streams of events; logins and requests refused a second", "short",
          [("sum(seckill_event_streams)", "streams"),
           ("sum by (by) (rate(seckill_rate_limited_total[1m]))", "one {{by}}"),
-          ("sum by (limit) (rate(seckill_login_refused_total[1m]))", "{{limit}}")]),
+          ("sum by (limit) (rate(seckill_login_refused_total[1m]))", "{{limit}}"),
+          ("sum(rate(seckill_untrusted_forwarded_total[1m]))", "by a proxy that is not trusted")]),
     ]),
     ("The database", [
         ("Orders that wait, transactions in flight", "short",

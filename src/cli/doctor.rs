@@ -43,7 +43,7 @@ pub async fn run(DoctorArgs { configuration: args }: DoctorArgs) -> anyhow::Resu
     tell(postgres::look(&database, &clock).await)?;
     database.close().await;
     let keys = Keys::with_prefix(stores.redis.key_prefix.as_str());
-    tell(redis::look(&store::redis(&redis_url)?, &keys).await)?;
+    tell(redis::look(&store::redis(&redis_url, None)?, &keys).await)?;
     let sms = settings::of_gateway("SMS gateway", "SECKILL_SMS", &sms).await;
     let payments = settings::of_gateway("payment gateway", "SECKILL_PAYMENTS", &payments).await;
     tell(sms.into_iter().chain(payments).collect())?;

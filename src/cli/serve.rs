@@ -105,6 +105,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let gateways =
         Gateways { sms: sms_gateway(sms)?, payments: Payments::with(payments, is_private)? };
     let has_http = settings.iter().any(|one| matches!(one, GatewaySettings::Http { .. }));
+    let has_development = settings.contains(&GatewaySettings::Development);
     if let (true, Some(name)) = (has_http, config::proxy_variable()) {
         tracing::warn!(
             "{name} is set and not used: login codes and payments go to their gateways directly"
@@ -113,6 +114,13 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let ready = ReadyServer::prepare(args.options, gateways, until_stdin_closes).await?;
     let Some(ready) = ready else { return Ok(()) };
     let app = ready.app.clone();
+    if is_private && has_development && !ready.address.ip().is_loopback() {
+        tracing::error!(
+            "this server is for development, and listens at {} for everybody: strangers say themselves that they have \
+             paid, or login codes stand in the log (set SECKILL_PAYMENTS and SECKILL_SMS to http, or listen at 127.0.0.1)",
+            ready.address
+        );
+    }
     let site = Site::default().in_currency(app.settings.currency.clone());
     let routes = http::api(app.clone()).merge(pages::routes(&app, &Arc::new(site)));
     ready.run(http::served(app, routes), || ()).await
@@ -211,7 +219,7 @@ impl ReadyServer {
             tracing::info!("using {private}");
         }
         let secrets = (stores.secret(&secret)?, secret.secret_previous);
-        let redis = store::redis(&stores.redis_url)?;
+        let redis = stores.redis()?;
         tokio::spawn(store::say_what_redis_refuses(redis.clone()));
         let host = nix::unistd::gethostname().unwrap_or_default();
         let instance = rand::rng().random_range(0..=MAX_INSTANCE);

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use crate::store::postgres::{CONNECTIONS, UrlFile};
-use crate::store::{Database, MigrationError, NodeName, StoreError};
+use crate::store::{self, Database, MigrationError, NodeName, Redis, StoreError};
 use crate::telemetry::News;
 use private_stores::{Home, Plan, Servers};
 use redisson_lock::cli::KeyPrefix;
@@ -76,6 +76,7 @@ pub struct Stores {
     /// What all names in Redis begin with.
     pub key_prefix: KeyPrefix,
     database_file: Option<UrlFile>,
+    redis_file: Option<UrlFile>,
     servers: Option<Servers>,
     home: Option<PathBuf>,
 }
@@ -117,8 +118,15 @@ impl Stores {
     }
 
     fn named(args: &StoreArgs, database_url: String, redis_url: String) -> Self {
-        let (key_prefix, database_file) = (args.redis.key_prefix.clone(), args.database_file());
-        Self { database_url, redis_url, key_prefix, database_file, servers: None, home: None }
+        Self {
+            database_url,
+            redis_url,
+            key_prefix: args.redis.key_prefix.clone(),
+            database_file: args.database_file(),
+            redis_file: args.redis_file(),
+            servers: None,
+            home: None,
+        }
     }
 
     /// As [`Stores::open`], for commands that need PostgreSQL alone: where it is named, nothing is
@@ -200,6 +208,11 @@ impl Stores {
             );
         }
         Ok(database)
+    }
+
+    /// A server's handle on Redis.
+    pub fn redis(&self) -> Result<Redis, StoreError> {
+        store::redis(&self.redis_url, self.redis_file.clone())
     }
 
     /// The secret that signs tokens: the one given, or the one kept beside the private

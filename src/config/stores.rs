@@ -84,12 +84,26 @@ impl StoreArgs {
 
     /// The file from which the URL of PostgreSQL was read, where it can be read again. A pipe cannot.
     pub fn database_file(&self) -> Option<UrlFile> {
-        let path = PathBuf::from(variable("DATABASE_URL_FILE")?);
-        let text = program::secret_read_from(&path)?;
-        // A flag wins over it.
-        let is_it = postgres_url(text).ok() == self.database_url;
-        (is_it && path.is_file()).then_some(UrlFile { path, read: postgres_url })
+        url_file("DATABASE_URL_FILE", postgres_url, self.database_url.as_ref())
     }
+
+    /// The same of Redis.
+    pub fn redis_file(&self) -> Option<UrlFile> {
+        url_file("REDIS_URL_FILE", redis_url, self.redis_url.as_ref())
+    }
+}
+
+/// The file that the variable `name` names, if `used` was read from it.
+fn url_file(
+    name: &str,
+    read: fn(&str) -> Result<String, String>,
+    used: Option<&String>,
+) -> Option<UrlFile> {
+    let path = PathBuf::from(variable(name)?);
+    let text = program::secret_read_from(&path)?;
+    // A flag wins over it.
+    let is_it = read(text).ok().as_ref() == used;
+    (is_it && path.is_file()).then_some(UrlFile { path, read })
 }
 
 fn redis_url(text: &str) -> Result<String, String> {

@@ -24,7 +24,7 @@ const LOCKED_FOR: Duration = Duration::from_secs(5);
 /// Asks the server behind `redis`.
 pub async fn look(redis: &Redis, keys: &Keys) -> Vec<Finding> {
     let began = Instant::now();
-    if let Err(error) = redis.ping().await {
+    if let Err(error) = redis.ping_masters().await {
         return vec![Finding::broken("Redis", error.to_string())];
     }
     let connected = began.elapsed();

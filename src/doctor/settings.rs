@@ -23,10 +23,14 @@ pub fn of_server(server: &ServerArgs) -> Vec<Finding> {
     } else {
         Finding::fine("open files", format!("{files} at most"))
     }];
-    if !server.listen.ip().is_loopback() && server.trusted_proxies.0.is_empty() {
+    if server.trusted_proxies.0.is_empty() {
+        let of_balancer = if server.listen.ip().is_loopback() { "=127.0.0.1,::1" } else { "" };
         found.push(Finding::note(
             "balancer",
-            "none is trusted: behind one, set SECKILL_TRUSTED_PROXIES, or all clients count as one address",
+            format!(
+                "none is trusted: behind one, set SECKILL_TRUSTED_PROXIES{of_balancer}, or all clients count as one \
+                 address and share each limit"
+            ),
         ));
     }
     found

@@ -3,8 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Once;
 
+use axum::http::header::FORWARDED;
 use axum::http::{Extensions, HeaderMap, HeaderName};
 use ipnet::IpNet;
+
+use crate::telemetry::name;
 
 /// The other end of the connection; the server puts it into every request.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +79,9 @@ impl ClientAddress {
 /// before it.
 fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     if !is_trusted(peer, trusted) {
+        if headers.contains_key(X_FORWARDED_FOR) || headers.contains_key(FORWARDED) {
+            count_untrusted(peer);
+        }
         return peer;
     }
     let hops: Vec<&str> = headers
@@ -104,6 +110,25 @@ fn address_of(hop: &str) -> Option<IpAddr> {
     let bare = hop.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(hop);
     let with_port = || hop.parse().ok().map(|address: SocketAddr| address.ip());
     bare.parse().ok().or_else(with_port).map(|address: IpAddr| address.to_canonical())
+}
+
+/// Said once for the networks where one's own proxies are, and once for all others, where anybody may send the header.
+fn count_untrusted(peer: IpAddr) {
+    static SAID: [Once; 2] = [Once::new(), Once::new()];
+    metrics::counter!(name::UNTRUSTED_FORWARDED).increment(1);
+    let is_near = peer.is_loopback()
+        || match peer {
+            IpAddr::V4(peer) => peer.is_private(),
+            IpAddr::V6(peer) => peer.is_unique_local(),
+        };
+    SAID[usize::from(is_near)].call_once(|| {
+        tracing::warn!(
+            address = %peer,
+            "X-Forwarded-For comes from an address that is not in SECKILL_TRUSTED_PROXIES and is not believed: if it is \
+             that of a proxy, all its clients count as one address and share each limit (said once; \
+             seckill_untrusted_forwarded_total)"
+        );
+    });
 }
 
 /// Once: a proxy that writes so does it in every request, and all its clients share a limit.

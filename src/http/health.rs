@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::schemas::StoreStatus;
 use crate::purchase::Purchases;
 use crate::store::{Database, Keys, NodeName, ReadCache, Service, StoreError};
-use crate::telemetry::{self, name};
+use crate::telemetry::{self, News, name};
 use crate::worker::{Chore, Worker, run_step};
 use redis_link::{LinkError, Redis};
 
@@ -64,24 +64,39 @@ pub struct Health {
     worker: Worker,
 }
 
+/// A store answers.
+const OK: &str = "ok";
+/// It does not.
+const UNAVAILABLE: &str = "unavailable";
+/// It does, and does not let this server in: an operator has to mend that.
+const REFUSED: &str = "refused";
+
 /// What was reached last.
 #[derive(Debug, Clone, Copy)]
 struct Reached {
-    database: bool,
-    redis: bool,
+    database: &'static str,
+    redis: &'static str,
     cut_off: bool,
 }
 
 /// Nobody knows what can be reached: other servers are to get the requests.
-const UNKNOWN: Reached = Reached { database: false, redis: false, cut_off: true };
+const UNKNOWN: Reached = Reached { database: UNAVAILABLE, redis: UNAVAILABLE, cut_off: true };
 
 impl Health {
     /// Asks for the first time, then in the background.
     pub async fn start(database: Database, redis: Redis, keys: Keys) -> Self {
         let (sender, latest) = watch::channel(UNKNOWN);
         let (away_since, unsold_since, telling) = (None, None, None);
-        let mut asking =
-            Asking { database, redis, keys, away_since, unsold_since, telling, latest: sender };
+        let mut asking = Asking {
+            database,
+            redis,
+            keys,
+            away_since,
+            unsold_since,
+            telling,
+            said: News::default(),
+            latest: sender,
+        };
         run_step(&mut asking).await;
         Self { latest, worker: Worker::start(asking) }
     }
@@ -93,12 +108,11 @@ impl Health {
 
     /// What the stores answered last.
     pub fn readiness(&self, durability: &'static str, draining: bool) -> Readiness {
-        let word = |reached| if reached { "ok" } else { "unavailable" };
         // Without a task that asks, what was reached last says nothing.
         let is_asked = self.latest.has_changed().is_ok();
         let Reached { database, redis, cut_off } =
             if is_asked { *self.latest.borrow() } else { UNKNOWN };
-        Readiness { database: word(database), redis: word(redis), durability, cut_off, draining }
+        Readiness { database, redis, durability, cut_off, draining }
     }
 }
 
@@ -113,6 +127,8 @@ struct Asking {
     unsold_since: Option<Instant>,
     /// Finds out why the database does not answer.
     telling: Option<JoinHandle<()>>,
+    /// What the log said last of a Redis that refuses this server.
+    said: News<String>,
     latest: watch::Sender<Reached>,
 }
 
@@ -134,14 +150,27 @@ impl Chore for Asking {
 
 impl Asking {
     async fn ask(&mut self) {
-        let database = answers(self.database.ping()).await;
+        let refused_entry = |error: &StoreError| error.is_refused_entry().is_some();
+        let database_status = status(self.database.ping(), refused_entry).await;
+        let database = database_status == OK;
         // A Redis that answers may take no writes: it has no memory left, or became a replica. Of a cluster the write is
         // about one node. A user who may not write this key may well be able to sell.
-        let redis = if database && self.redis.is_one_server() {
-            answers(self.say_that_it_is_seen()).await
-        } else {
-            answers(self.redis.ping()).await
+        let refuses = |error: &LinkError| {
+            let is_refusal = refuses(error);
+            if is_refusal && self.said.is(error.to_string()) {
+                tracing::error!(%error, "Redis refuses this server: buyers get 503");
+            }
+            is_refusal
         };
+        let redis_status = if database && self.redis.is_one_server() {
+            status(self.say_that_it_is_seen(), refuses).await
+        } else {
+            status(self.redis.ping(), refuses).await
+        };
+        let redis = redis_status == OK;
+        if redis {
+            self.said.is(String::new());
+        }
         self.away_since = since(self.away_since, !database);
         self.unsold_since = since(self.unsold_since, !(database && redis));
         self.database.read_address_again();
@@ -151,12 +180,13 @@ impl Asking {
         }
         if database && redis && !self.redis.is_one_server() {
             // Where it cannot be said, the others go on as if the database were away for all.
-            let _ = answers(self.say_that_it_is_seen()).await;
+            let _ = timeout(ANSWERS_WITHIN, self.say_that_it_is_seen()).await;
         }
         // A server whose network is gone reaches neither, and cannot ask.
         let is_long_away = has_lasted(self.away_since, ASKS_AFTER);
         let cut_off = has_lasted(self.unsold_since, UNREADY_AFTER)
             || is_long_away && (!redis || self.others_see_it().await);
+        let (database, redis) = (database_status, redis_status);
         self.latest.send_replace(Reached { database, redis, cut_off });
     }
 
@@ -186,9 +216,21 @@ fn has_lasted(since: Option<Instant>, limit: Duration) -> bool {
     since.is_some_and(|since| since.elapsed() >= limit)
 }
 
-/// Whether `ask` succeeds in time.
-pub(super) async fn answers<E>(ask: impl Future<Output = Result<(), E>>) -> bool {
-    matches!(timeout(ANSWERS_WITHIN, ask).await, Ok(Ok(())))
+/// What `ask`, in its time, says of a store.
+pub(super) async fn status<E>(
+    ask: impl Future<Output = Result<(), E>>,
+    is_refusal: impl FnOnce(&E) -> bool,
+) -> &'static str {
+    match timeout(ANSWERS_WITHIN, ask).await {
+        Ok(Ok(())) => OK,
+        Ok(Err(error)) if is_refusal(&error) => REFUSED,
+        _ => UNAVAILABLE,
+    }
+}
+
+/// Whether Redis answers, and takes no such login.
+pub(super) const fn refuses(error: &LinkError) -> bool {
+    matches!(error, LinkError::Misconfigured(_))
 }
 
 /// Writes the metrics: the text of many histograms is long. What says how busy the process is, and what it is, is set
@@ -228,14 +270,15 @@ mod tests {
         let (sender, latest) = watch::channel(UNKNOWN);
         let mut asking = Asking {
             database: Database::new("postgres://nowhere/d")?,
-            redis: crate::store::redis("redis://nowhere")?,
+            redis: crate::store::redis("redis://nowhere", None)?,
             keys: Keys::default(),
             away_since: None,
             unsold_since: None,
             telling: None,
+            said: News::default(),
             latest: sender,
         };
-        let reached = Reached { database: true, redis: true, cut_off: false };
+        let reached = Reached { database: OK, redis: OK, cut_off: false };
         asking.latest.send_replace(reached);
         asking.panicked();
         assert!(latest.borrow().cut_off);

@@ -18,6 +18,7 @@ pub mod openapi;
 pub mod operations;
 pub mod orders;
 pub mod payments;
+mod preface;
 pub mod problem;
 pub mod query;
 pub mod request_id;

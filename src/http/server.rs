@@ -24,6 +24,7 @@ use tokio_io_timeout::TimeoutStream;
 use tower::{Service, ServiceExt};
 
 use super::address::{ClientAddress, Peer, is_trusted};
+use super::preface::Prefaced;
 use crate::model::{Limit, Limiter};
 
 /// Connections that may wait to be accepted: a rush arrives within a moment.
@@ -227,7 +228,7 @@ where
         let idle = self.limits.idle_of(customer, is_crowded);
         self.http.header_read_timeout(if is_reserved { RESERVED_HEAD } else { idle });
         self.http.keep_alive(!is_reserved);
-        let stream = Box::pin(with_time_outs(stream));
+        let stream = Prefaced::new(Box::pin(with_time_outs(stream)));
         let service = TowerToHyperService::new(service);
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
         let connection = self.graceful.watch(connection);

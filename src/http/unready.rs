@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::ApiError;
-use super::health::{Readiness, answers};
+use super::health::{Readiness, refuses, status};
 use super::operations::healthz;
 use super::router::with_common_layers;
 use super::server::{self, ServerLimits};
@@ -36,7 +36,7 @@ pub fn answer_unready(http: &Runtime, listener: &TcpListener, redis: Redis) -> D
 
 fn unready(redis: Redis) -> Router {
     let readyz = async move || {
-        let redis = if answers(redis.ping()).await { "ok" } else { "unavailable" };
+        let redis = status(redis.ping(), refuses).await;
         let (database, durability) = ("unavailable", DatabaseDurability::Unknown.as_str());
         let cut_off = true;
         let readiness = Readiness { database, redis, durability, cut_off, draining: false };

@@ -161,7 +161,13 @@ described!(OrderStatus, "OrderStatus", {
     word(OrderStatus::VARIANTS.iter().copied(), "Where the order stands.")
 });
 
-named!(StoreStatus, "StoreStatus", { word(["ok", "unavailable"], "Whether the store answers.") });
+named!(StoreStatus, "StoreStatus", {
+    let words = ["ok", "unavailable", "refused"];
+    word(
+        words,
+        "Whether the store answers. `refused`: it takes no such login, and the log says which server says so.",
+    )
+});
 
 named!(ProblemCode, "ProblemCode", {
     // No client should ever see `internal_error`: nothing that is sent and no store that is away

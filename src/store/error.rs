@@ -225,9 +225,12 @@ impl StoreError {
     pub fn is_about_one_worker(&self) -> bool {
         let Self::Unknown { cause, .. } = self else { return false };
         let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
+        let is_of_pooler = is_of_pooler(answer.as_ref());
         let answer = answer.try_downcast_ref::<PgDatabaseError>();
         answer.is_some_and(|answer| {
-            answer.severity() == PgSeverity::Error && !answer.message().starts_with(SHUT_DOWN)
+            answer.severity() == PgSeverity::Error
+                && !answer.message().starts_with(SHUT_DOWN)
+                && !is_of_pooler
         })
     }
 }
@@ -249,6 +252,14 @@ fn met_a_move(answer: &dyn DatabaseError) -> bool {
     answer.code().as_deref() == Some("0A000") && routine(answer) == Some(PASSED_ON)
 }
 
+/// Whether a connection pooler says of itself that it has no server, or lost it: PgCat by 58000, Supavisor by XX000. A
+/// server answers so, too, on a failing disk or on a defect, and then always names the place in its code.
+fn is_of_pooler(answer: &dyn DatabaseError) -> bool {
+    let code = answer.code();
+    let is_of_system = code.is_some_and(|code| code.starts_with("58") || code.starts_with("XX"));
+    is_of_system && routine(answer).is_none()
+}
+
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         let service = Service::Postgres;
@@ -264,6 +275,10 @@ impl From<sqlx::Error> for StoreError {
                 if is_stale_plan(answer.as_ref()) || met_a_move(answer.as_ref()) =>
             {
                 Self::Unavailable { service, cause: cause(error) }
+            }
+            // Perhaps after a commit.
+            sqlx::Error::Database(answer) if is_of_pooler(answer.as_ref()) => {
+                Self::Unknown { service, cause: cause(error) }
             }
             sqlx::Error::Database(answer) => match answer.code().as_deref() {
                 // Cancelled or rolled back by the server: certainly not done.

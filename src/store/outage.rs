@@ -8,6 +8,7 @@ use redis_link::OutageEvent;
 pub use redis_link::Redis;
 
 use super::StoreError;
+use super::source::UrlFile;
 use crate::telemetry::News;
 
 /// Whether PostgreSQL is away, as far as this process knows.
@@ -90,8 +91,13 @@ impl DatabaseOutage {
 
 /// The server's handle on Redis, which the locks share: what was sent is never sent again. It connects when it is first
 /// used, and tells when an outage begins and ends.
-pub fn redis(url: &str) -> Result<Redis, StoreError> {
-    Ok(Redis::new(url)?.on_outage(Arc::new(|event| match event {
+/// Where the URL stands in a `file`, its user and password are read again for each new connection.
+pub fn redis(url: &str, file: Option<UrlFile>) -> Result<Redis, StoreError> {
+    let redis = match file {
+        Some(file) => Redis::with_changing_login(url, move || file.url()),
+        None => Redis::new(url),
+    };
+    Ok(redis?.on_outage(Arc::new(|event| match event {
         OutageEvent::Began(error) => {
             tracing::warn!(%error, "Redis does not answer: buyers get 503 until it does");
         }

@@ -23,6 +23,14 @@ pub struct UrlFile {
     pub read: fn(&str) -> Result<String, String>,
 }
 
+impl UrlFile {
+    /// What stands there now.
+    pub(super) fn url(&self) -> Result<String, String> {
+        let text = std::fs::read_to_string(&self.path).map_err(|error| error.to_string())?;
+        (self.read)(text.trim_end_matches(['\r', '\n']))
+    }
+}
+
 /// The parameters of a URL that sqlx reads, beside `options[NAME]`.
 const PARAMETERS: [&str; 18] = [
     "application_name",
@@ -184,10 +192,8 @@ impl AddressSource {
     /// `Defect` when it is not a PostgreSQL URL, `Unavailable` when the file is of no use now.
     pub(super) fn address(&self) -> Result<PgConnectOptions, StoreError> {
         let url = match &self.file {
-            Some(UrlFile { path, read }) => {
-                let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
-                let url = text.and_then(|text| read(text.trim_end_matches(['\r', '\n'])));
-                url.map_err(|why| StoreError::unavailable(Service::Postgres, why))?
+            Some(file) => {
+                file.url().map_err(|why| StoreError::unavailable(Service::Postgres, why))?
             }
             None => self.url.clone(),
         };

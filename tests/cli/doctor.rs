@@ -47,6 +47,7 @@ async fn what_is_fine_and_what_is_in_danger_has_a_line_each() {
     assert_eq!((ran.status, ran.stderr.as_str()), (1, ""), "{ran:?}");
     says(&ran, "danger", "SMS gateway", "set SECKILL_SMS=http");
     says(&ran, "danger", "payment gateway", "set SECKILL_PAYMENTS=http");
+    says(&ran, "note", "balancer", "SECKILL_TRUSTED_PROXIES=127.0.0.1");
     for (about, words) in [
         ("open files", "at most"),
         ("PostgreSQL ", ""),
@@ -179,6 +180,8 @@ async fn a_redis_that_evicts_or_forbids_is_told() {
     let ran = Program::on(&world).with("REDIS_URL", &url("mute")).run(&["doctor"]).await;
     assert_eq!(ran.status, 2, "{ran:?}");
     says(&ran, "broken", "Redis rights", "NOPERM");
+    let ran = Program::on(&world).with("REDIS_URL", &url("nobody")).run(&["doctor"]).await;
+    says(&ran, "broken", "Redis", &format!("{} says \"WRONGPASS\"", node.address()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

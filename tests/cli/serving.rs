@@ -10,8 +10,10 @@ use tokio::process::Command;
 use testkit::closed_port::ClosedPort;
 use testkit::processes::{Node, place, seckill};
 use testkit::program::Program;
+use testkit::raw_http::Raw;
 use testkit::shop::api_client::{Api, Client};
 use testkit::shop::world::World;
+use testkit::wait::eventually;
 
 #[tokio::test]
 async fn a_served_api_says_where_it_is_and_ends_when_told() {
@@ -194,6 +196,52 @@ async fn surroundings_that_it_cannot_follow_are_said_once_in_the_log() {
     ] {
         let count = log.lines().filter(|line| line.contains(words)).count();
         assert_eq!(count, 1, "{words}: {log}");
+    }
+}
+
+/// With its defaults every client of a proxy on the same machine is one address. A proxy that speaks HTTP/2 gets no answer that
+/// it understands.
+#[tokio::test]
+async fn a_proxy_that_is_not_trusted_or_speaks_another_protocol_is_said_once() {
+    let server = Node::serve(&Program::on(&World::new().await), &[]).await;
+    let api = Client::at(server.address);
+    for (name, hops) in [
+        ("x-forwarded-for", "192.0.2.1"),
+        ("x-forwarded-for", "192.0.2.2"),
+        ("forwarded", "for=192.0.2.3"),
+    ] {
+        api.send(api.request("GET", "/api/vouchers").header(name, hops)).await.is(200);
+    }
+    eventually("they are counted", async || {
+        let metrics = api.get("/metrics").await.text;
+        metrics.contains("\nseckill_untrusted_forwarded_total 3\n")
+    })
+    .await;
+    for _ in 0..2 {
+        let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        let answer = Raw::connect(server.address).await.ask(preface).await;
+        assert_eq!((answer.status, &answer.json()["code"]), (505, &"invalid_request".into()));
+    }
+    let log = server.stop().await;
+    for words in [
+        "X-Forwarded-For comes from an address that is not in SECKILL_TRUSTED_PROXIES",
+        "let the proxy speak HTTP/1.1",
+    ] {
+        let count = log.lines().filter(|line| line.contains(words)).count();
+        assert_eq!(count, 1, "{words}: {log}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_for_development_that_strangers_reach_says_so_where_errors_alone_are_logged() {
+    let place = place();
+    for (listen, is_said) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
+        // Its log has errors alone.
+        let mut command = seckill(&["serve", "--listen", listen, "--data-dir"]);
+        command.arg(place.path().join("data")).stderr(Stdio::piped());
+        let log = Node::start(&mut command).await.stop().await;
+        let words = "for development, and listens";
+        assert_eq!(log.contains(words), is_said, "{listen}: {log}");
     }
 }
 

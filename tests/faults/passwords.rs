@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
+use redis_link::Redis;
 use seckill::purchase::Strategy;
+use serde_json::Value;
 use tempfile::TempDir;
 use testkit::processes::Node;
 use testkit::program::Program;
@@ -114,6 +116,48 @@ async fn a_password_that_changes_in_the_file_of_the_url_or_of_passwords_is_read_
         drop(node);
         guarded.stage.end().await;
     }
+}
+
+/// What a server says of Redis.
+async fn redis_of(guarded: &Guarded, node: &Node) -> Value {
+    let url = format!("http://{}/readyz", node.address);
+    let answer = guarded.stage.client.get(url).send().await.unwrap();
+    answer.json::<Value>().await.unwrap()["redis"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_of_redis_that_changes_in_its_file_is_read_again() {
+    let guarded = Guarded::new().await;
+    let redis = Redis::new(&guarded.stage.redis_url).unwrap();
+    let password_is = async |password: &str| {
+        let mut set = redis::cmd("ACL");
+        set.arg(&["SETUSER", "shop", "reset", "on", "~*", "&*", "+@all"]);
+        redis.query::<()>(set.arg(format!(">{password}"))).await.unwrap();
+        redis.query::<i64>(redis::cmd("CLIENT").arg(&["KILL", "USER", "shop"])).await.unwrap();
+    };
+    let url = |password: &str| {
+        let mut url = Url::parse(&guarded.stage.redis_url).unwrap();
+        url.query_pairs_mut().append_pair("user", "shop").append_pair("pass", password);
+        String::from(url)
+    };
+    password_is("one").await;
+    let mut command = guarded.stage.serve(&guarded.stage.database_url);
+    command.env_remove("REDIS_URL").env("REDIS_URL_FILE", guarded.write("file", &url("one")));
+    command.env("RUST_LOG", "info").stderr(Stdio::piped());
+    let node = Node::start(&mut command).await;
+    guarded.stage.served(&node, 1).await;
+
+    password_is("two").await;
+    eventually("the server says what is wrong now", async || {
+        guarded.stage.buy(node.address, 2).await;
+        redis_of(&guarded, &node).await == "refused" && node.log().contains("says \"WRONGPASS\"")
+    })
+    .await;
+    guarded.write("file", &url("two"));
+    guarded.stage.served(&node, 2).await;
+    eventually("it is well", async || redis_of(&guarded, &node).await == "ok").await;
+    drop(node);
+    guarded.stage.end().await;
 }
 
 const END_ALL: &str = "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'seckill %'";

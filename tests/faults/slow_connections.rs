@@ -1,11 +1,12 @@
 //! Servers that take long to reach PostgreSQL: because each connection is slow to make, because there is none for a
-//! while at the start, or because the password changes.
+//! while at the start, or because a connection pooler has none to give.
 
 use std::time::Duration;
 
 use faults::{Fault, Proxy};
 use nix::sys::signal::Signal;
 use seckill::purchase::Strategy;
+use seckill::store::StoreError;
 
 use super::crowd::What;
 use super::stage::Stage;
@@ -56,5 +57,60 @@ async fn a_server_waits_for_a_database_that_cannot_be_reached_at_its_start() {
     let mut waiting = stage.node_by(proxy.url()).await;
     waiting.send(Signal::SIGTERM);
     assert!(waiting.ended().await.success());
+    stage.end().await;
+}
+
+/// An `ErrorResponse` with the fields that poolers send: none of them says where in the code of a server it was written.
+fn of_pooler(severity: &str, code: &str, message: &str) -> Vec<u8> {
+    let fields = format!("S{severity}\0V{severity}\0C{code}\0M{message}\0\0");
+    let length = i32::try_from(fields.len() + 4).unwrap();
+    [b"E", &length.to_be_bytes()[..], fields.as_bytes()].concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pooler_that_has_no_server_is_waited_for_and_costs_a_503() {
+    let stage = Stage::new(Strategy::GroupCommit).await;
+    for (first, severity, code, message) in [
+        // PgCat, Supavisor, and one that does not end the session by its words.
+        (1, "FATAL", "58000", "could not get connection from the pool"),
+        (11, "FATAL", "XX000", "Max client connections reached"),
+        (21, "ERROR", "XX000", "Unable to check out process from the pool due to timeout"),
+    ] {
+        let proxy = Proxy::before_postgres(&stage.database_url).await.unwrap();
+        let words = of_pooler(severity, code, message);
+        proxy.answer_itself(words.clone());
+        let node = stage.node_by(proxy.url()).await;
+        assert_eq!(stage.get(node.address, "/readyz").await.0, 503);
+        proxy.break_by(Fault::None);
+        stage.served(&node, first).await;
+
+        proxy.answer_itself(words);
+        // More than there are connections.
+        for buyer in first + 1..first + 10 {
+            assert_eq!(stage.buy(node.address, buyer).await, What::Unavailable, "{code}");
+            for path in ["/api/orders", "/api/orders/1"] {
+                assert_eq!(
+                    stage.get(node.address, path).await.1,
+                    What::Unavailable,
+                    "{code} {path}"
+                );
+            }
+        }
+        proxy.break_by(Fault::None);
+        stage.served(&node, first + 1).await;
+    }
+    stage.end().await;
+}
+
+/// A disk that fails, or a defect: no waiting mends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_codes_of_a_server_are_defects() {
+    let stage = Stage::new(Strategy::GroupCommit).await;
+    for code in ["58000", "58030", "XX000"] {
+        let raise = format!("do $$ begin raise exception 'x' using errcode = '{code}'; end $$");
+        let answer = sqlx::raw_sql(sqlx::AssertSqlSafe(raise)).execute(&stage.pool).await;
+        let error = StoreError::from(answer.unwrap_err());
+        assert!(!error.retry_may_help(), "{code}: {error}");
+    }
     stage.end().await;
 }

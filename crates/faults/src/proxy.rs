@@ -2,8 +2,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
@@ -36,9 +36,11 @@ pub enum Fault {
     HoldAnswers,
     /// Every connection is cut, new ones at once.
     Down,
+    /// Requests do not arrive: each gets the words of [`Proxy::answer_itself`], and its connection is cut.
+    AnswerItself,
 }
 
-const FAULTS: [Fault; 7] = [
+const FAULTS: [Fault; 8] = [
     Fault::None,
     Fault::LoseRequest,
     Fault::LoseAnswer,
@@ -46,6 +48,7 @@ const FAULTS: [Fault; 7] = [
     Fault::Hold,
     Fault::HoldAnswers,
     Fault::Down,
+    Fault::AnswerItself,
 ];
 
 #[derive(Debug)]
@@ -58,6 +61,8 @@ struct ProxyState {
     changed: Notify,
     /// A connection came that is being held.
     held: Notify,
+    /// What the proxy answers itself.
+    words: Mutex<Vec<u8>>,
 }
 
 impl ProxyState {
@@ -72,6 +77,10 @@ impl ProxyState {
             self.held.notify_one();
             changed.await;
         }
+    }
+
+    fn words(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn fault(&self) -> Fault {
@@ -205,6 +214,7 @@ impl Proxy {
             spared: AtomicUsize::new(0),
             changed: Notify::new(),
             held: Notify::new(),
+            words: Mutex::default(),
         });
         let end = CancellationToken::new();
         let accepting = accept(listener, behind, Arc::clone(&state), end.clone());
@@ -246,6 +256,13 @@ impl Proxy {
     pub fn break_after(&self, passing: usize, fault: Fault) {
         self.state.spared.store(passing, Ordering::SeqCst);
         self.break_by(fault);
+    }
+
+    /// From now on each request gets `words` in place of an answer, as a connection pooler that has no server for it
+    /// answers.
+    pub fn answer_itself(&self, words: Vec<u8>) {
+        *self.state.words() = words;
+        self.break_by(Fault::AnswerItself);
     }
 
     /// Until a connection came that is being held.
@@ -302,6 +319,11 @@ async fn carry(
             biased;
             () = changed => {}
             read = client.read(&mut request) => match read {
+                Ok(1..) if state.fault() == Fault::AnswerItself => {
+                    let words = state.words().clone();
+                    let _ = client.write_all(&words).await;
+                    return;
+                }
                 Ok(length @ 1..) if !state.strikes(Fault::LoseRequest) => {
                     if server.write_all(&request[..length]).await.is_err() {
                         return;

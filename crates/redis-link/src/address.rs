@@ -16,7 +16,7 @@ impl std::fmt::Display for ServerAddress {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Fixed(login) => write!(formatter, "{}", login.info.addr()),
-            Self::Elected(_) => formatter.write_str("the sentinels, or the master that they name"),
+            Self::Elected(sentinels) => sentinels.fmt(formatter),
         }
     }
 }

@@ -46,6 +46,15 @@ impl Error for LinkError {
     }
 }
 
+/// What a server answers who was to let the client in. It is named: sentinels, and the master that they name, may have
+/// passwords of their own.
+#[derive(Debug, thiserror::Error)]
+#[error("{server} says {cause}")]
+pub(super) struct ServerSaid {
+    pub(super) server: String,
+    pub(super) cause: redis::RedisError,
+}
+
 impl LinkError {
     /// [`LinkError::Defect`], in words.
     pub fn defect(what: impl Into<String>) -> Self {
@@ -60,7 +69,8 @@ impl LinkError {
     /// Nothing was sent: this is why there is no connection.
     pub(super) fn not_connected(why: impl Into<BoxedCause>) -> Self {
         let why = why.into();
-        if why.downcast_ref::<redis::RedisError>().is_some_and(is_refusal_of_login) {
+        let said = why.downcast_ref().map(|said: &ServerSaid| &said.cause);
+        if said.or_else(|| why.downcast_ref()).is_some_and(is_refusal_of_login) {
             Self::misconfigured(why)
         } else {
             Self::unavailable(why)

@@ -15,6 +15,7 @@ use super::foreign::{AnyConnection, Foreign};
 use super::link::ServerLogin;
 use super::node::{Acknowledgement, Losses, RedisServer};
 use super::outage::{OutageListener, OutageWatch};
+use super::renewal::{ReadUrl, Renewal};
 use super::request::{CONNECT_TIMEOUT, Request, ScriptCall, is_no_script};
 use super::sentinels::Sentinels;
 use super::slots::Address;
@@ -57,12 +58,31 @@ impl Redis {
     /// `Misconfigured` when `url` is not a Redis URL (see [`RedisUrl`] for the forms it has), or names a file of TLS that
     /// is of no use. Its words are fit for whoever wrote the URL, and do not repeat it.
     pub fn new(url: &str) -> Result<Self, LinkError> {
+        Self::open(url, None)
+    }
+
+    /// As [`Redis::new`] of what `read` says, which is asked again for each new connection: a user and a password that have
+    /// changed meanwhile are used. The servers stay those of the first time, and a text that names others, or is
+    /// malformed, is told in the log. `read` must not block for long.
+    ///
+    /// # Errors
+    /// As [`Redis::new`].
+    pub fn with_changing_login(
+        url: &str,
+        read: impl Fn() -> Result<String, String> + Send + Sync + 'static,
+    ) -> Result<Self, LinkError> {
+        Self::open(url, Some(Arc::new(read)))
+    }
+
+    fn open(text: &str, read: Option<ReadUrl>) -> Result<Self, LinkError> {
         let malformed = |cause: super::MalformedUrl| {
             LinkError::misconfigured(format!("the Redis URL is malformed: {cause}"))
         };
-        let url: RedisUrl = url.parse().map_err(malformed)?;
+        let url: RedisUrl = text.parse().map_err(malformed)?;
+        let renewal = read.map(|read| Renewal::new(text, &url, read));
         let tls = url.tls.as_ref().map(Tls::load).transpose().map_err(LinkError::misconfigured)?;
-        let server = |info| ServerLogin { info, tls: tls.clone() };
+        let of_nobody = |info| ServerLogin { info, tls: tls.clone(), renewal: None };
+        let server = |info| ServerLogin { renewal: renewal.clone(), ..of_nobody(info) };
         let losses = Losses::default();
         let topology = match url.place {
             Place::Server(info) => Topology::One(RedisServer::new(
@@ -70,8 +90,8 @@ impl Redis {
                 &losses,
             )),
             Place::Sentinels { servers, name, login } => {
-                let servers = servers.into_iter().map(server).collect();
-                let sentinels = Sentinels::new(servers, name, login);
+                let servers = servers.into_iter().map(of_nobody).collect();
+                let sentinels = Sentinels::new(servers, name, login, renewal);
                 Topology::One(RedisServer::new(ServerAddress::Elected(sentinels), &losses))
             }
             Place::Cluster(seeds) => {
@@ -305,6 +325,19 @@ impl Redis {
     /// As [`Redis::query`].
     pub async fn ping(&self) -> Result<(), LinkError> {
         self.query::<String>(&redis::cmd("PING")).await.map(|_| ())
+    }
+
+    /// Whether every server answers that takes writes: of a cluster, every master at the address that the cluster
+    /// announces.
+    ///
+    /// # Errors
+    /// As [`Redis::query`]; the words name the server.
+    pub async fn ping_masters(&self) -> Result<(), LinkError> {
+        let Topology::Many(cluster) = &*self.topology else { return self.ping().await };
+        for master in cluster.all_masters().await? {
+            master.node.ask::<String>(&redis::cmd("PING"), false, |_| ()).await?;
+        }
+        Ok(())
     }
 
     /// Whether the user may run scripts that the server does not have yet.

@@ -1,10 +1,11 @@
 #![doc = include_str!("../README.md")]
 
-// In reading order: `handle`, which all callers use; `node`, the connections to one server (`dedicated`: those that
-// are not shared); `link`, how one is made, over a `stream`, perhaps with `tls`; `request`, what is sent; `url`, the
-// forms of a Redis URL; `sentinels`, how the master is found; `slots` and `cluster`, which server is asked among
-// many; `subscriber`, what is heard; `scan`, which goes through the keys of all masters; `outage`, which tells once
-// that Redis does not answer; `timeout`, how long an answer is waited for.
+// In reading order: `handle`, which all callers use; `node`, the connections to one server (`dedicated`: those
+// that are not shared); `link`, how one is made, over a `stream`, perhaps with `tls`; `request`, what is sent;
+// `url`, the forms of a Redis URL; `renewal`, which reads one again; `sentinels`, how the master is found; `slots`
+// and `cluster`, which server is asked among many; `subscriber`, what is heard; `scan`, which goes through the
+// keys of all masters; `outage`, which tells once that Redis does not answer; `timeout`, how long an answer is
+// waited for.
 
 mod address;
 mod cluster;
@@ -15,6 +16,7 @@ mod handle;
 mod link;
 mod node;
 mod outage;
+mod renewal;
 mod request;
 mod scan;
 mod sentinels;

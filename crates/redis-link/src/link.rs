@@ -10,16 +10,19 @@ use redis::{
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::error::BoxedCause;
+use super::error::{BoxedCause, ServerSaid};
+use super::renewal::Renewal;
 use super::slots::Address;
 use super::stream::{Written, connect};
 use super::tls::Tls;
 
 /// Where a server is, and how one gets in there.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct ServerLogin {
     pub(super) info: ConnectionInfo,
     pub(super) tls: Option<Tls>,
+    /// Where user and password stand, if they may change.
+    pub(super) renewal: Option<Renewal>,
 }
 
 /// A connection. Its clones are one: it ends with the last of them.
@@ -53,12 +56,12 @@ impl ServerLogin {
     /// Another server with the same login.
     pub(super) fn at(&self, address: &Address) -> Self {
         let address = ConnectionAddr::Tcp(address.host.clone(), address.port);
-        Self { info: self.info.clone().set_addr(address), tls: self.tls.clone() }
+        Self { info: self.info.clone().set_addr(address), ..self.clone() }
     }
 
     /// The same server, by another login.
     pub(super) fn with(&self, settings: RedisConnectionInfo) -> Self {
-        Self { info: self.info.clone().set_redis_settings(settings), tls: self.tls.clone() }
+        Self { info: self.info.clone().set_redis_settings(settings), ..self.clone() }
     }
 
     /// `None`: it is no address on a network.
@@ -82,7 +85,7 @@ impl ServerLogin {
         let made = MultiplexedConnection::new_with_config(&self.settings(), stream, config).await;
         let (connection, driver) = match made {
             Err(error) if error.kind() == ErrorKind::AuthenticationFailed => {
-                return Err(Box::pin(self.refusal(error)).await.into());
+                return Err(self.said(Box::pin(self.refusal(error)).await).into());
             }
             made => made?,
         };
@@ -109,7 +112,7 @@ impl ServerLogin {
         let made = MultiplexedConnection::new_with_config(&nobody, stream, config()).await;
         let Ok((mut connection, driver)) = made else { return error };
         let _driver = AbortOnDropHandle::new(tokio::spawn(driver));
-        let settings = self.info.redis_settings();
+        let settings = self.settings();
         let mut auth = redis::cmd("AUTH");
         auth.arg(settings.username()).arg(settings.password());
         auth.exec_async(&mut connection).await.err().unwrap_or(error)
@@ -136,7 +139,14 @@ impl ServerLogin {
 
     /// Without CLIENT SETINFO, which would be one more thing that a user must be allowed to do.
     fn settings(&self) -> RedisConnectionInfo {
-        self.info.redis_settings().clone().set_skip_set_lib_name()
+        let settings = self.info.redis_settings();
+        let renewed = self.renewal.as_ref().map(|renewal| renewal.renewed(settings));
+        renewed.unwrap_or_else(|| settings.clone()).set_skip_set_lib_name()
+    }
+
+    /// The error, with the name of the server that answered so.
+    pub(super) fn said(&self, cause: redis::RedisError) -> ServerSaid {
+        ServerSaid { server: self.info.addr().to_string(), cause }
     }
 }
 

@@ -306,10 +306,10 @@ impl Failure {
 }
 
 /// Whether a connection that brought this is of no use any more. A master that was demoted
-/// stays one that answers.
+/// stays one that answers, and so does a server that has a password since it was made.
 fn is_of_the_past(error: &redis::RedisError) -> bool {
     let read_only = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
-    read_only || is_broken(error)
+    read_only || error.code() == Some("NOAUTH") || is_broken(error)
 }
 
 async fn send<T: FromRedisValue>(

@@ -54,6 +54,20 @@ pub(super) enum Place {
     Cluster(Vec<ConnectionInfo>),
 }
 
+impl RedisUrl {
+    /// The user and the password.
+    pub(super) fn login(&self) -> &RedisConnectionInfo {
+        match &self.place {
+            Place::Server(info) => info.redis_settings(),
+            Place::Sentinels { login, .. } => login,
+            Place::Cluster(seeds) => match &seeds[..] {
+                [first, ..] => first.redis_settings(),
+                [] => unreachable!("a URL of a cluster names a node"),
+            },
+        }
+    }
+}
+
 impl FromStr for RedisUrl {
     type Err = MalformedUrl;
 

@@ -103,3 +103,43 @@ async fn master_and_sentinels_may_ask_for_a_password_and_a_number_chooses_the_da
     let redis = Redis::new(&url).unwrap();
     must("it connects", redis.ping()).await.unwrap();
 }
+
+/// A login that one of them does not know, and an address that leads nowhere from here.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_refuses_and_what_is_announced_in_vain_is_named() {
+    let (master, _replica, sentinels) = watched_pair().await;
+    let url = sentinels.url().replace("://", "://u:p@");
+    let of_master = Redis::new(&url).unwrap().ping().await.unwrap_err();
+    let said = format!("{} says \"WRONGPASS\"", master.address());
+    assert!(of_master.to_string().contains(&said), "{of_master}");
+
+    master.url_of_user(&["~*", "&*", "+@all"]).await;
+    Redis::new(&url).unwrap().ping().await.unwrap();
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = silent.local_addr().unwrap().port().to_string();
+    for sentinel in &sentinels.nodes {
+        sentinel.command::<()>(&["SENTINEL", "REMOVE", "mymaster"]).await;
+        let words = ["SENTINEL", "MONITOR", "mymaster", "127.0.0.1", &port, "2"];
+        sentinel.command::<()>(&words).await;
+    }
+    let announced = format!("from 127.0.0.1:{port}, which the sentinels announce as the master");
+    // On a busy machine the sentinels may take as long to say it.
+    eventually("the address in vain is named", async || {
+        let error = Redis::new(&url).unwrap().ping().await.unwrap_err();
+        error.to_string().ends_with(&announced)
+    })
+    .await;
+
+    // They have users of their own, and not this one.
+    for sentinel in &sentinels.nodes {
+        let admin = ["ACL", "SETUSER", "admin", "on", ">a", "~*", "&*", "+@all"];
+        sentinel.command::<()>(&admin).await;
+        sentinel.command::<()>(&["ACL", "SETUSER", "default", "off"]).await;
+    }
+    let error = Redis::new(&url).unwrap().ping().await.unwrap_err();
+    assert!(matches!(error, LinkError::Misconfigured(_)), "{error}");
+    let is_named = |node: &Node| error.to_string().contains(&format!("{} says", node.address()));
+    assert!(sentinels.nodes.iter().any(is_named), "{error}");
+    let without = Redis::new(&sentinels.url()).unwrap().ping().await.unwrap_err();
+    assert!(without.to_string().contains(" says \"NOAUTH\""), "{without}");
+}
