@@ -238,6 +238,7 @@ impl ReadyServer {
             .into());
         }
         database.watch_durability(args.require_durable);
+        tell_of_sequences(&database).await;
         let limits = limits(&args)?;
         let handles = (database, redis);
         let event_streams = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
@@ -272,6 +273,18 @@ impl ReadyServer {
         app.health.stop();
         app.database.close().await;
         stores.close().await
+    }
+}
+
+/// Whoever adds a voucher would be told of a defect.
+async fn tell_of_sequences(database: &Database) {
+    match database.sequences().await {
+        Ok(found) => found.lagging.iter().for_each(|lagging| {
+            tracing::warn!(
+                "{lagging}: the next ids are taken. Run seckill migrate as the owner of the tables"
+            );
+        }),
+        Err(error) => tracing::warn!(%error, "the sequences of ids could not be looked at"),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::store::columns::row;
 use crate::store::postgres::CONNECTIONS;
 use crate::store::statements::Work;
 use crate::store::time_limits::{CONNECTED_WITHIN, CONNECTION_WITHIN};
-use crate::store::{self, Database, DatabaseClock};
+use crate::store::{self, Database, DatabaseClock, Sequences};
 
 /// How long one question may take.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -77,8 +77,12 @@ pub async fn look(database: &Database, clock: &DatabaseClock) -> Vec<Finding> {
             return vec![Finding::broken("PostgreSQL", words)];
         }
     };
+    let mut sequences_found = None;
     let rights = match migrated {
-        Ok(true) => rights(database).await,
+        Ok(true) => {
+            sequences_found = Some(sequences(database).await);
+            rights(database).await
+        }
         Ok(false) if server.may_create => {
             Finding::note(RIGHTS, "tables are missing: serve makes them at its start")
         }
@@ -91,6 +95,7 @@ pub async fn look(database: &Database, clock: &DatabaseClock) -> Vec<Finding> {
     let mut found =
         vec![version(&server), tls(&server), role(&server), rights, connections(&server)];
     let directory = server.data_directory.as_deref().filter(|_| server.is_here);
+    found.extend(sequences_found);
     found.extend(directory.and_then(disk::look));
     found.extend([connection(database).await, clock_offset(database, clock).await]);
     found
@@ -149,6 +154,25 @@ async fn rights(database: &Database) -> Finding {
             Finding::broken(RIGHTS, words)
         }
         Err(error) => Finding::broken(RIGHTS, error.to_string()),
+    }
+}
+
+async fn sequences(database: &Database) -> Finding {
+    let about = "PostgreSQL sequences";
+    match database.sequences().await {
+        Ok(Sequences { lagging, .. }) if !lagging.is_empty() => {
+            let lagging = lagging.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            Finding::danger(
+                about,
+                format!("{lagging}: the next ids are taken; run seckill migrate"),
+            )
+        }
+        Ok(Sequences { unknown, .. }) if !unknown.is_empty() => {
+            let words = "this role may not read them; deploy/postgres/roles.sql grants it";
+            Finding::note(about, words)
+        }
+        Ok(_) => Finding::fine(about, "ahead of all ids"),
+        Err(error) => Finding::broken(about, error.to_string()),
     }
 }
 

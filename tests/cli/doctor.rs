@@ -30,7 +30,8 @@ async fn role(world: &World, grants: &str) -> String {
 }
 
 const SERVES: &str = "grant usage on schema public to ROLE;
-    grant select, insert, update on all tables in schema public to ROLE;";
+    grant select, insert, update on all tables in schema public to ROLE;
+    grant select on all sequences in schema public to ROLE;";
 
 fn healthy(world: &World, database_url: &str) -> Program {
     Program::on(world)
@@ -53,6 +54,7 @@ async fn what_is_fine_and_what_is_in_danger_has_a_line_each() {
         ("PostgreSQL TLS", "on this machine"),
         ("PostgreSQL role", "no superuser"),
         ("PostgreSQL rights", "all that serve needs"),
+        ("PostgreSQL sequences", "ahead of all ids"),
         ("PostgreSQL connections", "takes 16"),
         ("PostgreSQL connection ", "a round trip takes"),
         ("clock", "give or take"),
@@ -96,6 +98,7 @@ async fn a_right_that_is_missing_is_told_of_every_table() {
     assert!(tables.iter().any(|table| table == "entries"), "{tables:?}");
     let url = role(&world, "grant select on all tables in schema public to ROLE;").await;
     let ran = healthy(&world, &url).run(&["doctor"]).await;
+    says(&ran, "note", "PostgreSQL sequences", "this role may not read them");
     assert_eq!(ran.status, 2, "{ran:?}");
     for table in tables {
         for right in ["insert", "update"] {
