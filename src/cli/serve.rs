@@ -14,8 +14,8 @@ use tokio::runtime::Runtime;
 
 use super::stores::{Stores, secret_is_required};
 use crate::config::{
-    self, ConfigError, GatewaySettings, HomeArgs, MAX_BURST, PaymentArgs, SecretArgs, ServerArgs,
-    SmsArgs, StoreArgs,
+    self, ConfigError, GatewaySettings, HomeArgs, MAX_BURST, PaymentArgs, PhonePrefixes,
+    SecretArgs, ServerArgs, SmsArgs, StoreArgs,
 };
 use crate::http::health::Health;
 use crate::http::payments::WebhookPayments;
@@ -104,13 +104,21 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let [sms, payments] = &settings;
     let gateways =
         Gateways { sms: sms_gateway(sms)?, payments: Payments::with(payments, is_private)? };
+    let costs_money = matches!(sms, GatewaySettings::Http { .. });
     let has_http = settings.iter().any(|one| matches!(one, GatewaySettings::Http { .. }));
     if let (true, Some(name)) = (has_http, config::proxy_variable()) {
         tracing::warn!(
             "{name} is set and not used: login codes and payments go to their gateways directly"
         );
     }
-    let ready = ReadyServer::prepare(args.options, gateways, until_stdin_closes).await?;
+    let mut options = args.options;
+    if costs_money && options.server.sms_countries.is_none() {
+        let countries = options.server.sms_countries.insert(PhonePrefixes::china());
+        tracing::info!(
+            "login codes are sent to phones of {countries} alone (SECKILL_SMS_COUNTRIES)"
+        );
+    }
+    let ready = ReadyServer::prepare(options, gateways, until_stdin_closes).await?;
     let Some(ready) = ready else { return Ok(()) };
     let app = ready.app.clone();
     let site = Site::default().in_currency(app.settings.currency.clone());

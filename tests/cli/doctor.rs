@@ -4,7 +4,9 @@ use faults::RedisNode;
 use sqlx::{AssertSqlSafe, Executor};
 use url::Url;
 
+use testkit::processes::Node;
 use testkit::program::{Program, Ran};
+use testkit::shop::api_client::Api;
 use testkit::shop::world::{World, run_sql, with_database};
 
 /// What the doctor says of what.
@@ -62,6 +64,7 @@ async fn what_is_fine_and_what_is_in_danger_has_a_line_each() {
         ("Redis memory", ""),
         ("Redis connection", "a round trip takes"),
         ("Redis rights", "all that serve needs"),
+        ("login codes", "are sent"),
     ] {
         says(&ran, "ok", about, words);
     }
@@ -182,6 +185,38 @@ async fn a_redis_that_evicts_or_forbids_is_told() {
     let ran = Program::on(&world).with("REDIS_URL", &url("mute")).run(&["doctor"]).await;
     assert_eq!(ran.status, 2, "{ran:?}");
     says(&ran, "broken", "Redis rights", "NOPERM");
+}
+
+/// Strangers may have used it up, on purpose: then the operator is told before the buyers tell.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_that_is_closed_for_all_is_told_by_the_doctor_and_in_the_log_once() {
+    let world = World::new().await;
+    world.users(1).await;
+    let phone = "select phone from users where id = 1";
+    let known: String = sqlx::query_scalar(phone).fetch_one(world.database.pool()).await.unwrap();
+    let program = Program::on(&world)
+        .with("SECKILL_SMS", "log")
+        .with("SECKILL_LOGIN_LIMITS", "codes-in-all=2/24h,codes-for-newcomers=1/24h");
+    let server = Node::serve(&program, &[]).await;
+    let api = Api::at(world, server.address);
+    says(&program.run(&["doctor"]).await, "ok", "login codes", "are sent");
+    api.ask_code("13800138001").await.is(202);
+    for _ in 0..2 {
+        api.ask_code("13800138002").await.problem(429, "too_many_requests");
+    }
+    let ran = program.run(&["doctor"]).await;
+    says(&ran, "danger", "login codes", "codes-for-newcomers is used up");
+    says(&ran, "danger", "login codes", "to people who have not logged in before");
+    api.ask_code(&known).await.is(202);
+    api.ask_code(&known).await.problem(429, "too_many_requests");
+    says(&program.run(&["doctor"]).await, "danger", "login codes", "codes-in-all is used up");
+    let log = server.stop().await;
+    for limit in ["codes-for-newcomers", "codes-in-all"] {
+        let said = log
+            .lines()
+            .filter(|line| line.contains("a limit that all share") && line.contains(limit));
+        assert_eq!(said.count(), 1, "{limit}: {log}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
