@@ -286,8 +286,8 @@ impl ReadyServer {
 
 /// Whoever adds a voucher would be told of a defect.
 async fn tell_of_sequences(database: &Database) {
-    match database.sequences().await {
-        Ok(found) => found.lagging.iter().for_each(|lagging| {
+    match database.lagging_sequences().await {
+        Ok(found) => found.iter().for_each(|lagging| {
             tracing::warn!(
                 "{lagging}: the next ids are taken. Run seckill migrate as the owner of the tables"
             );

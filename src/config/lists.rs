@@ -50,6 +50,11 @@ impl PhonePrefixes {
         begins.max_by_key(|prefix| prefix.len()).map(String::as_str)
     }
 
+    /// The same, unless it is the first, which has no limit of its own.
+    pub fn limited(&self, phone: &str) -> Option<&str> {
+        self.of(phone).filter(|prefix| *prefix != self.0[0])
+    }
+
     /// Those beside the first.
     pub fn others(&self) -> impl Iterator<Item = &str> {
         self.0.iter().skip(1).map(String::as_str)

@@ -11,7 +11,7 @@ use crate::store::columns::row;
 use crate::store::postgres::CONNECTIONS;
 use crate::store::statements::Work;
 use crate::store::time_limits::{CONNECTED_WITHIN, CONNECTION_WITHIN};
-use crate::store::{self, Database, DatabaseClock, Sequences};
+use crate::store::{self, Database, DatabaseClock};
 
 /// How long one question may take.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -77,12 +77,9 @@ pub async fn look(database: &Database, clock: &DatabaseClock) -> Vec<Finding> {
             return vec![Finding::broken("PostgreSQL", words)];
         }
     };
-    let mut sequences_found = None;
+    let is_migrated = matches!(migrated, Ok(true));
     let rights = match migrated {
-        Ok(true) => {
-            sequences_found = Some(sequences(database).await);
-            rights(database).await
-        }
+        Ok(true) => rights(database).await,
         Ok(false) if server.may_create => {
             Finding::note(RIGHTS, "tables are missing: serve makes them at its start")
         }
@@ -95,7 +92,9 @@ pub async fn look(database: &Database, clock: &DatabaseClock) -> Vec<Finding> {
     let mut found =
         vec![version(&server), tls(&server), role(&server), rights, connections(&server)];
     let directory = server.data_directory.as_deref().filter(|_| server.is_here);
-    found.extend(sequences_found);
+    if is_migrated {
+        found.push(sequences(database).await);
+    }
     found.extend(directory.and_then(disk::look));
     found.extend([connection(database).await, clock_offset(database, clock).await]);
     found
@@ -159,20 +158,16 @@ async fn rights(database: &Database) -> Finding {
 
 async fn sequences(database: &Database) -> Finding {
     let about = "PostgreSQL sequences";
-    match database.sequences().await {
-        Ok(Sequences { lagging, .. }) if !lagging.is_empty() => {
+    match database.lagging_sequences().await {
+        Ok(lagging) if lagging.is_empty() => Finding::fine(about, "ahead of all ids"),
+        Ok(lagging) => {
             let lagging = lagging.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             Finding::danger(
                 about,
                 format!("{lagging}: the next ids are taken; run seckill migrate"),
             )
         }
-        Ok(Sequences { unknown, .. }) if !unknown.is_empty() => {
-            let words = "this role may not read them; deploy/postgres/roles.sql grants it";
-            Finding::note(about, words)
-        }
-        Ok(_) => Finding::fine(about, "ahead of all ids"),
-        Err(error) => Finding::broken(about, error.to_string()),
+        Err(error) => Finding::note(about, error.to_string()),
     }
 }
 

@@ -124,11 +124,7 @@ fn limits_of_request(settings: &ServerArgs, address: ClientAddress, phone: &str)
         (limits["codes-per-phone-day"], phone_and_asker),
         (limits["codes-per-phone-in-all"], phone.to_owned()),
     ]);
-    let countries = settings.sms_countries.as_ref();
-    let country = countries.and_then(|countries| {
-        let of_phone = countries.of(phone);
-        countries.others().find(|country| of_phone == Some(*country))
-    });
+    let country = settings.sms_countries.as_ref().and_then(|countries| countries.limited(phone));
     counted.extend(limits.shared(country));
     counted
 }

@@ -48,7 +48,6 @@ pub use order_writer::{NewOrder, OrderWriter, Placed};
 pub use outage::{Redis, redis, say_what_redis_refuses};
 pub use postgres::Database;
 pub use read_cache::ReadCache;
-pub use sequences::Sequences;
 pub use session::DatabaseSession;
 pub(crate) use statements::read_at_start;
 pub use time_limits::FRESH_FOR;

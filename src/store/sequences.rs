@@ -5,35 +5,33 @@ use std::fmt;
 use std::time::Duration;
 
 use super::statements::Work;
-use super::{Database, DatabaseSession, StoreError};
+use super::{Database, DatabaseSession, Service, StoreError};
 use crate::model::UserId;
 
-/// Each table whose ids come from a sequence, and the greatest id that may. A new table with such ids needs a row.
-const TABLES: [(&str, &str, i64); 2] = [
-    ("users", "select max(id) from users where id between $1 and $2", UserId::LAST_OF_A_RANGE),
-    ("vouchers", "select max(id) from vouchers where id between $1 and $2", i64::MAX),
+/// Each table whose ids come from a sequence, and the greatest of those. A new table with such ids needs a row.
+const TABLES: [(&str, &str); 2] = [
+    ("users", "select max(id) from users where id <= $1"),
+    ("vouchers", "select max(id) from vouchers where id <= $1"),
 ];
+/// Beyond it are the users' ids that come from no sequence, and on Citus those that workers hand out.
+const LAST_OF_A_SEQUENCE: i64 = UserId::LAST_OF_A_RANGE;
 
-/// The sequence of a table, the ids that it may hand out, and the last one that it did. On Citus each server has ids of its
-/// own. `may_read`: this role may know the last one.
-const SEQUENCE: &str =
-    "select seqmin, seqmax, has_sequence_privilege(seqrelid, 'select,usage') as may_read,
-           case when has_sequence_privilege(seqrelid, 'select,usage')
-                then coalesce(pg_sequence_last_value(seqrelid), seqmin - 1) else seqmax end as last
+/// The last id that the sequence of a table handed out; null: this role may not know.
+const SEQUENCE: &str = "select case when has_sequence_privilege(seqrelid, 'select,usage')
+                then coalesce(pg_sequence_last_value(seqrelid), seqmin - 1) end
     from pg_sequence where seqrelid = pg_get_serial_sequence($1, 'id')::regclass";
+const FORBIDDEN: &str =
+    "this role may not read the sequences of ids: deploy/postgres/roles.sql grants it";
 
 /// How long the database may take to compare, and to mend.
 const WITHIN: Duration = Duration::from_secs(30);
 
 /// A sequence whose next id is taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct LaggingSequence {
-    /// Whose ids it hands out.
-    pub table: &'static str,
-    /// The last id that it handed out.
-    pub last: i64,
-    /// The greatest id in the table.
-    pub greatest: i64,
+    table: &'static str,
+    last: i64,
+    greatest: i64,
 }
 
 impl fmt::Display for LaggingSequence {
@@ -46,56 +44,44 @@ impl fmt::Display for LaggingSequence {
     }
 }
 
-/// What sequences were found.
-#[derive(Debug, Default)]
-pub struct Sequences {
-    /// Those that hand out ids that are taken.
-    pub lagging: Vec<LaggingSequence>,
-    /// The tables whose sequences this role may not read.
-    pub unknown: Vec<&'static str>,
-}
-
 impl Database {
-    /// Compares each sequence with the greatest id of its table, as of one moment: ids that are handed out meanwhile do not
-    /// make it lag.
-    pub async fn sequences(&self) -> Result<Sequences, StoreError> {
-        Work::snapshot(WITHIN, self.pool()).run(look).await
+    /// The sequences that lag behind the ids of their tables, as of one moment: ids that are handed out meanwhile do not
+    /// make one lag.
+    pub async fn lagging_sequences(&self) -> Result<Vec<LaggingSequence>, StoreError> {
+        Work::snapshot(WITHIN, self.pool()).run_or_refuse(look).await
     }
 
     /// Sets those that lag to the greatest id. Returns them as they were.
     pub async fn mend_sequences(&self) -> Result<Vec<LaggingSequence>, StoreError> {
-        if self.sequences().await?.lagging.is_empty() {
-            return Ok(Vec::new());
-        }
         let mend = async |session: &mut DatabaseSession| {
             // An insert takes its id once it has a lock that waits for this one: no sequence goes back.
             let lock = "lock table users, vouchers in share row exclusive mode";
             sqlx::query(lock).execute(&mut *session).await?;
-            let Sequences { lagging, .. } = look(session).await?;
+            let lagging = look(session).await?;
             for LaggingSequence { table, greatest, .. } in &lagging {
                 let set = sqlx::query("select setval(pg_get_serial_sequence($1, 'id'), $2)");
                 set.bind(*table).bind(greatest).execute(&mut *session).await?;
             }
-            Ok(lagging)
+            Ok::<_, StoreError>(lagging)
         };
-        Work::transaction(WITHIN, self.pool()).run(mend).await
+        let lagging = self.lagging_sequences().await?;
+        if lagging.is_empty() {
+            return Ok(lagging);
+        }
+        Work::transaction(WITHIN, self.pool()).run_or_refuse(mend).await
     }
 }
 
-async fn look(session: &mut DatabaseSession) -> sqlx::Result<Sequences> {
-    let mut found = Sequences::default();
-    for (table, greatest, at_most) in TABLES {
-        let sequence = sqlx::query_as(SEQUENCE).bind(table).fetch_optional(&mut *session).await?;
-        let Some::<(i64, i64, bool, i64)>((first, end, may_read, last)) = sequence else {
-            continue;
-        };
-        if !may_read {
-            found.unknown.push(table);
-        }
-        let greatest = sqlx::query_scalar(greatest).bind(first).bind(end.min(at_most));
+async fn look(session: &mut DatabaseSession) -> Result<Vec<LaggingSequence>, StoreError> {
+    let mut found = Vec::new();
+    for (table, greatest) in TABLES {
+        let last = sqlx::query_scalar::<_, Option<i64>>(SEQUENCE).bind(table);
+        let last = last.fetch_one(&mut *session).await?;
+        let last = last.ok_or_else(|| StoreError::defect(Service::Postgres, FORBIDDEN))?;
+        let greatest = sqlx::query_scalar(greatest).bind(LAST_OF_A_SEQUENCE);
         let greatest: Option<i64> = greatest.fetch_one(&mut *session).await?;
         if let Some(greatest) = greatest.filter(|greatest| *greatest > last) {
-            found.lagging.push(LaggingSequence { table, last, greatest });
+            found.push(LaggingSequence { table, last, greatest });
         }
     }
     Ok(found)

@@ -179,27 +179,6 @@ async fn strangers_take_no_code_from_those_who_have_logged_in_before() {
     refused(&ask_from(&api, "203.0.113.8", ADMIN_PHONE).await, 86_400);
 }
 
-/// In ten minutes an address may ask for many, and in a day for no more than a small part of all.
-#[tokio::test]
-async fn an_address_and_a_network_have_a_limit_of_a_day() {
-    let api = limited("codes-per-address-day=2/24h,codes-per-network-day=3/24h").await;
-    for (address, number, is_sent) in [
-        ("192.0.2.1", 1, true),
-        ("192.0.2.1", 2, true),
-        ("192.0.2.1", 3, false),
-        ("192.0.2.2", 3, true),
-        ("2001:db8:1:0::1", 4, true),
-        ("2001:db8:1:0::2", 5, true),
-        ("2001:db8:1:0::3", 6, false),
-        ("2001:db8:1:1::1", 6, true),
-        ("2001:db8:1:2::1", 7, false),
-        ("2001:db8:2::1", 7, true),
-    ] {
-        let answer = ask_from(&api, address, &phone(number)).await;
-        if is_sent { drop(answer.is(202)) } else { refused(&answer, 86_400) }
-    }
-}
-
 #[tokio::test]
 async fn codes_go_to_the_countries_that_are_named_and_each_beside_the_first_has_a_limit() {
     const ADMIN: &str = "+12125550123";

@@ -101,7 +101,7 @@ async fn a_right_that_is_missing_is_told_of_every_table() {
     assert!(tables.iter().any(|table| table == "entries"), "{tables:?}");
     let url = role(&world, "grant select on all tables in schema public to ROLE;").await;
     let ran = healthy(&world, &url).run(&["doctor"]).await;
-    says(&ran, "note", "PostgreSQL sequences", "this role may not read them");
+    says(&ran, "note", "PostgreSQL sequences", "this role may not read the sequences");
     assert_eq!(ran.status, 2, "{ran:?}");
     for table in tables {
         for right in ["insert", "update"] {
