@@ -128,6 +128,9 @@ fn count_from_zero() {
     for settled in ["unknown", "wrong_amount", "returned_twice"] {
         metrics::counter!(name::PAYMENTS, "settled" => settled).increment(0);
     }
+    for limit in crate::store::login_limits::SHARED {
+        metrics::counter!(name::LOGIN_REFUSED, "limit" => limit).increment(0);
+    }
     metrics::counter!(name::BREAKER_TRIPPED).increment(0);
     metrics::counter!(name::ORDER_BATCH_RESENT).increment(0);
     metrics::counter!(redisson_lock::metric::LOST).increment(0);
@@ -137,13 +140,33 @@ fn count_from_zero() {
 /// A request was refused with 429, `by` the rate of its buyer, what the buyer has under way, the pause after a
 /// cancellation, or the rate of its address. The log names one of each kind a minute.
 pub fn rate_limited(by: &'static str, whom: &dyn Display) {
-    static NAMED: Mutex<BTreeMap<&str, Instant>> = Mutex::new(BTreeMap::new());
     metrics::counter!(name::RATE_LIMITED, "by" => by).increment(1);
-    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
-    if named.get(by).is_none_or(|at| at.elapsed() >= NAME_EVERY) {
-        named.insert(by, Instant::now());
+    if is_to_be_named(by) {
         tracing::warn!(by, %whom, "asks too often and is told 429 (seckill_rate_limited_total)");
     }
+}
+
+/// `limit`, which all share, refused a login code, and refuses others for `wait`. The log says so once a minute.
+pub fn login_closed(limit: &'static str, wait: Duration) {
+    if is_to_be_named(limit) {
+        let wait = humantime::format_duration(Duration::from_secs(wait.as_secs()));
+        tracing::warn!(
+            limit,
+            "a limit that all share is used up: people are refused login codes for another {wait} \
+             (SECKILL_LOGIN_LIMITS)"
+        );
+    }
+}
+
+/// Whether the log has not named this for a while. It counts as named.
+fn is_to_be_named(what: &'static str) -> bool {
+    static NAMED: Mutex<BTreeMap<&str, Instant>> = Mutex::new(BTreeMap::new());
+    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_due = named.get(what).is_none_or(|at| at.elapsed() >= NAME_EVERY);
+    if is_due {
+        named.insert(what, Instant::now());
+    }
+    is_due
 }
 
 /// What the log said last of one thing: it is said again when it has changed, and not to each who meets it.

@@ -23,6 +23,8 @@ grant usage on schema public to seckill_server, seckill_reader;
 -- Nothing is ever deleted.
 grant select, insert, update on all tables in schema public to seckill_server;
 grant select on all tables in schema public to seckill_reader;
+-- `serve` and `doctor` compare sequences with the ids that there are.
+grant select on all sequences in schema public to seckill_server, seckill_reader;
 alter default privileges in schema public grant select, insert, update on tables to seckill_server;
 alter default privileges in schema public grant select on tables to seckill_reader;
 

@@ -7,6 +7,7 @@ use clap::Args;
 use program::{FAILED, UNUSABLE, say};
 
 use super::serve::Configuration;
+use crate::config::{PhonePrefixes, ServerArgs};
 use crate::doctor::{Finding, Level, postgres, redis, settings};
 use crate::model::SystemClock;
 use crate::store::{self, Database, DatabaseClock, Keys};
@@ -43,7 +44,11 @@ pub async fn run(DoctorArgs { configuration: args }: DoctorArgs) -> anyhow::Resu
     tell(postgres::look(&database, &clock).await)?;
     database.close().await;
     let keys = Keys::with_prefix(stores.redis.key_prefix.as_str());
-    tell(redis::look(&store::redis(&redis_url, None)?, &keys).await)?;
+    let ServerArgs { login_limits, sms_countries, .. } = &args.options.server;
+    let countries = sms_countries.iter().flat_map(PhonePrefixes::others);
+    // The one that closes the login for all is named before the others.
+    let shared: Vec<_> = login_limits.shared(countries).into_iter().rev().collect();
+    tell(redis::look(&store::redis(&redis_url, None)?, &keys, &shared).await)?;
     let sms = settings::of_gateway("SMS gateway", "SECKILL_SMS", &sms).await;
     let payments = settings::of_gateway("payment gateway", "SECKILL_PAYMENTS", &payments).await;
     tell(sms.into_iter().chain(payments).collect())?;

@@ -14,8 +14,8 @@ use tokio::runtime::Runtime;
 
 use super::stores::{Stores, secret_is_required};
 use crate::config::{
-    self, ConfigError, GatewaySettings, HomeArgs, MAX_BURST, PaymentArgs, SecretArgs, ServerArgs,
-    SmsArgs, StoreArgs,
+    self, ConfigError, GatewaySettings, HomeArgs, MAX_BURST, PaymentArgs, PhonePrefixes,
+    SecretArgs, ServerArgs, SmsArgs, StoreArgs,
 };
 use crate::http::health::Health;
 use crate::http::payments::WebhookPayments;
@@ -104,6 +104,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let [sms, payments] = &settings;
     let gateways =
         Gateways { sms: sms_gateway(sms)?, payments: Payments::with(payments, is_private)? };
+    let costs_money = matches!(sms, GatewaySettings::Http { .. });
     let has_http = settings.iter().any(|one| matches!(one, GatewaySettings::Http { .. }));
     let has_development = settings.contains(&GatewaySettings::Development);
     if let (true, Some(name)) = (has_http, config::proxy_variable()) {
@@ -111,7 +112,14 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
             "{name} is set and not used: login codes and payments go to their gateways directly"
         );
     }
-    let ready = ReadyServer::prepare(args.options, gateways, until_stdin_closes).await?;
+    let mut options = args.options;
+    if costs_money && options.server.sms_countries.is_none() {
+        let countries = options.server.sms_countries.insert(PhonePrefixes::china());
+        tracing::info!(
+            "login codes are sent to phones of {countries} alone (SECKILL_SMS_COUNTRIES)"
+        );
+    }
+    let ready = ReadyServer::prepare(options, gateways, until_stdin_closes).await?;
     let Some(ready) = ready else { return Ok(()) };
     let app = ready.app.clone();
     if is_private && has_development && !ready.address.ip().is_loopback() {
@@ -246,6 +254,7 @@ impl ReadyServer {
             .into());
         }
         database.watch_durability(args.require_durable);
+        tell_of_sequences(&database).await;
         let limits = limits(&args)?;
         let handles = (database, redis);
         let event_streams = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
@@ -280,6 +289,18 @@ impl ReadyServer {
         app.health.stop();
         app.database.close().await;
         stores.close().await
+    }
+}
+
+/// Whoever adds a voucher would be told of a defect.
+async fn tell_of_sequences(database: &Database) {
+    match database.lagging_sequences().await {
+        Ok(found) => found.iter().for_each(|lagging| {
+            tracing::warn!(
+                "{lagging}: the next ids are taken. Run seckill migrate as the owner of the tables"
+            );
+        }),
+        Err(error) => tracing::warn!(%error, "the sequences of ids could not be looked at"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Settings that are lists, with commas between their items.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -13,6 +14,15 @@ use crate::model::normalized_phone;
 #[derive(Debug, Clone, Default)]
 pub struct Phones(pub HashSet<String>);
 
+impl Phones {
+    /// Whether `phone`, however it is spelled, is one of them.
+    pub fn has(&self, phone: &str) -> bool {
+        let Self(phones) = self;
+        phones.contains(phone)
+            || normalized_phone(phone).is_some_and(|phone| phones.contains(&phone))
+    }
+}
+
 impl FromStr for Phones {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -20,6 +30,64 @@ impl FromStr for Phones {
             normalized_phone(text).ok_or_else(|| format!("{text:?} is not a phone number"))
         };
         items(text).map(phone).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Beginnings of phones in E.164, such as country codes, that of most buyers first. `any` is the beginning of all.
+#[derive(Debug, Clone)]
+pub struct PhonePrefixes(Vec<String>);
+
+impl PhonePrefixes {
+    /// Where a text message costs money, codes go to mainland China alone, unless other countries are named.
+    pub fn china() -> Self {
+        Self(vec!["86".to_owned()])
+    }
+
+    /// The longest one that `phone`, in its one form, begins with.
+    pub fn of(&self, phone: &str) -> Option<&str> {
+        let number = phone.strip_prefix('+').map_or_else(|| format!("86{phone}"), str::to_owned);
+        let begins = self.0.iter().filter(|prefix| number.starts_with(prefix.as_str()));
+        begins.max_by_key(|prefix| prefix.len()).map(String::as_str)
+    }
+
+    /// The same, unless it is the first, which has no limit of its own.
+    pub fn limited(&self, phone: &str) -> Option<&str> {
+        self.of(phone).filter(|prefix| *prefix != self.0[0])
+    }
+
+    /// Those beside the first.
+    pub fn others(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().skip(1).map(String::as_str)
+    }
+}
+
+impl fmt::Display for PhonePrefixes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "+{}", self.0.join(", +"))
+    }
+}
+
+impl FromStr for PhonePrefixes {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "any" {
+            return Ok(Self(vec![String::new()]));
+        }
+        let prefix = |text: &str| {
+            let digits = text.strip_prefix('+').unwrap_or(text);
+            let is_prefix = (1..=7).contains(&digits.len())
+                && !digits.starts_with('0')
+                && digits.bytes().all(|byte| byte.is_ascii_digit());
+            let wrong = || {
+                format!("{text:?} is no country code like 86, and no longer beginning of phones")
+            };
+            is_prefix.then(|| digits.to_owned()).ok_or_else(wrong)
+        };
+        let prefixes: Vec<String> = items(text).map(prefix).collect::<Result<_, _>>()?;
+        if prefixes.is_empty() {
+            return Err("name a country code, or any".to_owned());
+        }
+        Ok(Self(prefixes))
     }
 }
 
@@ -68,11 +136,36 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_longest_prefix_of_a_phone_is_its_own() {
+        let of = |prefixes: &str, phone: &str| {
+            let prefixes = prefixes.parse::<PhonePrefixes>().ok()?;
+            prefixes.of(phone).map(str::to_owned)
+        };
+        for (prefixes, phone, longest) in [
+            ("86", "13800138000", Some("86")),
+            ("86", "+447911123456", None),
+            ("86,+44,447911", "+447911123456", Some("447911")),
+            ("86,44,447911", "+447912123456", Some("44")),
+            // A number of 11 digits is Chinese, whatever it begins with.
+            ("138", "13800138000", None),
+            ("any", "+447911123456", Some("")),
+            ("any", "13800138000", Some("")),
+        ] {
+            assert_eq!(of(prefixes, phone).as_deref(), longest, "{prefixes}: {phone}");
+        }
+    }
+
+    #[test]
     fn lists_may_be_empty_and_name_what_is_wrong_with_them() {
         let phones = |text: &str| text.parse::<Phones>().map(|phones| phones.0.len());
         assert_eq!((phones(""), phones(" , ")), (Ok(0), Ok(0)));
         assert_eq!(phones("13800138000, +8613800138000,+442071838750"), Ok(2));
+        assert_eq!(phones("+008613800138000,13800138000,+4407911123456,+447911123456"), Ok(2));
         assert!(phones("13800138000,12").is_err_and(|error| error.contains("\"12\"")));
+        let prefixes = |text: &str| text.parse::<PhonePrefixes>();
+        for wrong in ["", ",", "0", "086", "+", "86x", "12345678", "all", "86,any"] {
+            assert!(prefixes(wrong).is_err(), "{wrong}");
+        }
         let networks = |text: &str| text.parse::<Networks>().map(|networks| networks.0.len());
         assert_eq!((networks(""), networks("10.0.0.0/8, ::1")), (Ok(0), Ok(2)));
         assert!(networks("10.0.0.0/99").is_err());

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 pub use gateways::{GatewaySettings, PaymentArgs, SmsArgs, proxy_variable};
-pub use lists::{Networks, Origins, Phones};
+pub use lists::{Networks, Origins, PhonePrefixes, Phones};
 pub use program::ConfigError;
 pub use redisson_lock::cli::RedisSettings;
 pub use server::{MAX_BURST, ServerArgs};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches};
 
-use super::{Networks, Origins, Phones};
+use super::{Networks, Origins, PhonePrefixes, Phones};
 use crate::model::{BucketRate, Currency};
 use crate::purchase::{DEFAULT_BURST, DEFAULT_BUYER_RATE, PurchasesOptions, Strategy};
 use crate::store::LoginLimits;
@@ -70,12 +70,19 @@ pub struct ServerArgs {
     /// Login limits that differ from the defaults, separated by commas: name=count/duration
     ///
     /// codes-per-phone=5/10m and codes-per-phone-day=20/24h (from one address, or one IPv6 /48),
-    /// codes-per-phone-in-all=60/24h, codes-per-address=300/10m (an IPv4 address
-    /// or an IPv6 /64), codes-per-network=1200/10m (an IPv6 /48), codes-in-all=200000/24h,
+    /// codes-per-phone-in-all=60/24h, codes-per-address=300/10m and codes-per-address-day=5000/24h (an IPv4 address
+    /// or an IPv6 /64), codes-per-network=1200/10m and codes-per-network-day=20000/24h (an IPv6 /48),
+    /// codes-per-country=20000/24h, codes-for-newcomers=150000/24h (three quarters of the next), codes-in-all=200000/24h,
     /// tries-per-address=600/10m, tries-per-network=2400/10m, wrong-tries-per-phone=50/24h,
     /// wrong-tries-per-phone-and-address=10/1h
     #[arg(long, env = "SECKILL_LOGIN_LIMITS", value_name = "LIMITS", default_value = "")]
     pub login_limits: LoginLimits,
+
+    /// Countries to whose phones login codes are sent: calling codes or longer prefixes, that of most buyers first,
+    /// separated by commas, or any. Administrators are sent theirs wherever they are
+    /// [default: 86 with SECKILL_SMS=http, else any]
+    #[arg(long, env = "SECKILL_SMS_COUNTRIES", value_name = "CODES")]
+    pub sms_countries: Option<PhonePrefixes>,
 
     /// How often one buyer may ask the database, purchases included: so many at once, and as many again in this time;
     /// beyond it 429 and Retry-After. Administrators are limited in purchases alone

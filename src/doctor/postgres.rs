@@ -77,6 +77,7 @@ pub async fn look(database: &Database, clock: &DatabaseClock) -> Vec<Finding> {
             return vec![Finding::broken("PostgreSQL", words)];
         }
     };
+    let is_migrated = matches!(migrated, Ok(true));
     let rights = match migrated {
         Ok(true) => rights(database).await,
         Ok(false) if server.may_create => {
@@ -91,6 +92,9 @@ pub async fn look(database: &Database, clock: &DatabaseClock) -> Vec<Finding> {
     let mut found =
         vec![version(&server), tls(&server), role(&server), rights, connections(&server)];
     let directory = server.data_directory.as_deref().filter(|_| server.is_here);
+    if is_migrated {
+        found.push(sequences(database).await);
+    }
     found.extend(directory.and_then(disk::look));
     found.extend([connection(database).await, clock_offset(database, clock).await]);
     found
@@ -149,6 +153,21 @@ async fn rights(database: &Database) -> Finding {
             Finding::broken(RIGHTS, words)
         }
         Err(error) => Finding::broken(RIGHTS, error.to_string()),
+    }
+}
+
+async fn sequences(database: &Database) -> Finding {
+    let about = "PostgreSQL sequences";
+    match database.lagging_sequences().await {
+        Ok(lagging) if lagging.is_empty() => Finding::fine(about, "ahead of all ids"),
+        Ok(lagging) => {
+            let lagging = lagging.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            Finding::danger(
+                about,
+                format!("{lagging}: the next ids are taken; run seckill migrate"),
+            )
+        }
+        Err(error) => Finding::note(about, error.to_string()),
     }
 }
 

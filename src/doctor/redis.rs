@@ -11,7 +11,8 @@ use tokio::time::Instant;
 
 use super::Finding;
 use crate::model::UserId;
-use crate::store::{Keys, LoginLimits, login_limits};
+use crate::store::Keys;
+use crate::store::login_limits::{self, Counted, UsedUp};
 
 /// A purchase waits for less (crate `redis-link`).
 const SLOW_CONNECTION: Duration = Duration::from_millis(400);
@@ -22,7 +23,8 @@ const OLDEST_VERSION: u32 = 7;
 const LOCKED_FOR: Duration = Duration::from_secs(5);
 
 /// Asks the server behind `redis`.
-pub async fn look(redis: &Redis, keys: &Keys) -> Vec<Finding> {
+/// `shared`: the limits of login that people use up for each other.
+pub async fn look(redis: &Redis, keys: &Keys, shared: &[Counted]) -> Vec<Finding> {
     let began = Instant::now();
     if let Err(error) = redis.ping_masters().await {
         return vec![Finding::broken("Redis", error.to_string())];
@@ -37,7 +39,8 @@ pub async fn look(redis: &Redis, keys: &Keys) -> Vec<Finding> {
     };
     let ping = async || redis.ping().await;
     let connection = Finding::connection("Redis connection", connected, SLOW_CONNECTION, ping);
-    found.extend([connection.await, rights(redis, keys).await]);
+    found.push(connection.await);
+    found.extend(rights_and_logins(redis, keys, shared).await);
     found
 }
 
@@ -87,18 +90,37 @@ fn number(info: &HashMap<&str, &str>, name: &str) -> u64 {
     info.get(name).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Whether the user may do what a purchase and a login do.
-async fn rights(redis: &Redis, keys: &Keys) -> Finding {
+/// Whether the user may do what a purchase and a login do, and whether people can log in.
+async fn rights_and_logins(redis: &Redis, keys: &Keys, shared: &[Counted]) -> Vec<Finding> {
     let about = "Redis rights";
-    match try_all(redis, keys).await {
-        Ok(()) => Finding::fine(about, "all that serve needs"),
-        Err(error) => Finding::broken(about, format!("{error} (docs/reference.md has the ACL)")),
+    match try_all(redis, keys, shared).await {
+        Ok(used_up) => vec![Finding::fine(about, "all that serve needs"), logins(used_up)],
+        Err(error) => {
+            vec![Finding::broken(about, format!("{error} (docs/reference.md has the ACL)"))]
+        }
     }
 }
 
+fn logins(used_up: Option<UsedUp>) -> Finding {
+    let about = "login codes";
+    let Some((rate, wait)) = used_up else { return Finding::fine(about, "are sent") };
+    let wait = humantime::format_duration(Duration::from_secs(wait.as_secs()));
+    let whom = if rate.is_for_newcomers() { "who have not logged in before" } else { "at all" };
+    let name = rate.name;
+    let words = format!(
+        "{name} is used up: for {wait} none is sent to people {whom}; raise SECKILL_LOGIN_LIMITS"
+    );
+    Finding::danger(about, words)
+}
+
 /// Nothing of it stays: a lock of a buyer whom there is not, nothing counted at the counter of a day that is long over,
-/// and a limit that is only looked at. A script must be loadable, too: Redis forgets those it has in a restart.
-async fn try_all(redis: &Redis, keys: &Keys) -> Result<(), Box<dyn Error + Send + Sync>> {
+/// and limits that are only looked at: returns the first that is used up. A script must be loadable, too: Redis forgets
+/// those it has in a restart.
+async fn try_all(
+    redis: &Redis,
+    keys: &Keys,
+    shared: &[Counted],
+) -> Result<Option<UsedUp>, Box<dyn Error + Send + Sync>> {
     redis.may_run_scripts().await?;
     let nobody = UserId::new(i64::MAX).unwrap_or_else(|| unreachable!("it is positive"));
     let options = LockOptions::default().lease(Lease::Fixed(LOCKED_FOR));
@@ -116,9 +138,7 @@ async fn try_all(redis: &Redis, keys: &Keys) -> Result<(), Box<dyn Error + Send 
     let counter = keys.order_counter(NaiveDate::default());
     redis.query::<i64>(redis::cmd("INCRBY").arg(&counter).arg(0)).await?;
     redis.query::<i64>(redis::cmd("PEXPIRE").arg(&counter).arg(1_000)).await?;
-    let limit = [(LoginLimits::default()["codes-in-all"], "all".to_owned())];
-    login_limits::first_used_up(redis, keys, &limit).await?;
-    Ok(())
+    Ok(login_limits::first_used_up(redis, keys, shared).await?)
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ impl Session {
     /// Whether the user's phone is an administrator's by the configuration of now.
     pub async fn may_administer(&self, app: &App) -> Result<bool, ApiError> {
         let user = users::find(app.database.pool(), self.user).await?;
-        let may = user.is_some_and(|user| app.settings.admin_phones.0.contains(&user.phone));
+        let may = user.is_some_and(|user| app.settings.admin_phones.has(&user.phone));
         if may {
             app.memory().limits.remember_administrator(self.user);
         }

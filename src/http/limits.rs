@@ -44,9 +44,10 @@ const AUDITS: usize = 1;
 
 /// Requests of one buyer under way at once, beside purchases. A page of ours has fewer.
 const REQUESTS_OF_A_BUYER: usize = 8;
-/// So many networks, each an IPv4 address or an IPv6 /48, can have all logins, or all login codes. People who share one are
+/// So many networks, each an IPv4 address or an IPv6 /48, can have all logins, or all login codes, and so many of IPv6 all
+/// connections or streams. People who share one are
 /// slower than that; if there are too many of them, the rate of an address (`SECKILL_ADDRESS_RATE`) is off.
-const NETWORKS_TO_FILL_IT: usize = 4;
+pub(super) const NETWORKS_TO_FILL_IT: usize = 4;
 /// One IPv6 /48 asks no more often than so many of its addresses: it has 65,536.
 const ADDRESSES_OF_A_NETWORK: NonZeroU32 = NonZeroU32::MIN.saturating_add(15);
 
@@ -77,6 +78,8 @@ pub struct Limits {
     /// Streams of events: a part of all connections (`cli/serve.rs`), and of one address `SECKILL_STREAMS_PER_ADDRESS`.
     /// One more gets 503 with `Retry-After: 30`.
     streams: Limiter<IpAddr>,
+    /// Those of the networks.
+    network_streams: Limiter<IpAddr>,
     buyers: Limiter<UserId>,
     addresses: TokenBuckets<IpAddr>,
     networks: TokenBuckets<IpAddr>,
@@ -85,7 +88,7 @@ pub struct Limits {
 
 /// A stream of events, from its beginning to its end.
 #[derive(Debug)]
-pub struct StreamPermit(#[expect(dead_code, reason = "held")] Permit<IpAddr>);
+pub struct StreamPermit(#[expect(dead_code, reason = "held")] [Permit<IpAddr>; 2]);
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
@@ -104,6 +107,7 @@ impl Limits {
             Limiter::new(Limit { together: Some(count), share })
         };
         let of_an_address = settings.streams_per_address as usize;
+        let of_a_network = of_an_address.max(streams / NETWORKS_TO_FILL_IT);
         Self {
             reads: at_once(READS),
             cancellations: at_once(CANCELLATIONS),
@@ -115,6 +119,7 @@ impl Limits {
             login_codes: of_strangers(LOGIN_CODES),
             audits: at_once(AUDITS),
             streams: Limiter::new(Limit { together: Some(streams), share: Some(of_an_address) }),
+            network_streams: Limiter::new(Limit { share: Some(of_a_network), ..Limit::NONE }),
             buyers: Limiter::new(Limit { share: Some(REQUESTS_OF_A_BUYER), ..Limit::NONE }),
             addresses: TokenBuckets::new(address_rate),
             networks: TokenBuckets::new(address_rate.times(ADDRESSES_OF_A_NETWORK)),
@@ -166,9 +171,10 @@ impl Limits {
 
     /// Room for one more stream of `client`, whatever it is about; `None`: there are as many as there may be.
     pub fn admit_stream(&self, client: ClientAddress) -> Option<StreamPermit> {
+        let of_network = self.network_streams.take(Some(client.network())).ok()?;
         let permit = self.streams.take(Some(client.customer())).ok()?;
         metrics::gauge!(name::EVENT_STREAMS).increment(1);
-        Some(StreamPermit(permit))
+        Some(StreamPermit([permit, of_network]))
     }
 }
 
@@ -211,5 +217,25 @@ mod tests {
         };
         assert_eq!([admitted(1, 31), admitted(1, 1), admitted(1, 9)], [31, 1, 0]);
         assert_eq!(admitted(2, 1), 1);
+    }
+
+    #[test]
+    fn an_address_and_a_network_have_so_many_streams() {
+        let settings = ServerArgs { streams_per_address: 2, ..ServerArgs::default() };
+        let limits = Limits::new(&settings, 16);
+        let mut held = Vec::new();
+        let mut admitted = |address: [u16; 8]| {
+            let permits = (0..3).map_while(|_| limits.admit_stream(ClientAddress(address.into())));
+            held.extend(permits);
+            held.len()
+        };
+        // Two of the first /64, of the second and of no third one of the /48; and two of the next /48.
+        let totals = [[1, 1], [1, 2], [1, 3], [2, 1]]
+            .map(|[network, customer]| admitted([0x2001, 0xdb8, network, customer, 0, 0, 0, 1]));
+        assert_eq!(totals, [2, 4, 4, 6]);
+        held.clear();
+        assert!(
+            limits.admit_stream(ClientAddress([0x2001, 0xdb8, 1, 3, 0, 0, 0, 1].into())).is_some()
+        );
     }
 }

@@ -24,8 +24,9 @@ use tokio_io_timeout::TimeoutStream;
 use tower::{Service, ServiceExt};
 
 use super::address::{ClientAddress, Peer, is_trusted};
+use super::limits::NETWORKS_TO_FILL_IT;
 use super::preface::Prefaced;
-use crate::model::{Limit, Limiter};
+use crate::model::{Full, Limit, Limiter, Permit};
 
 /// Connections that may wait to be accepted: a rush arrives within a moment.
 const BACKLOG: u32 = 8192;
@@ -82,14 +83,19 @@ impl ServerLimits {
         }
     }
 
-    /// The customer whose connections are counted; `None`: a load balancer's are not.
-    fn customer(&self, peer: IpAddr) -> Option<IpAddr> {
-        (!is_trusted(peer, &self.exempt)).then(|| ClientAddress(peer).customer())
+    /// Connections of one IPv6 /48 at once. (The network of an IPv4 address is the address.)
+    fn connections_of_a_network(&self) -> usize {
+        self.connections_of_a_peer.max(self.connections / NETWORKS_TO_FILL_IT)
     }
 
-    /// How long a connection of `customer` may be idle.
-    fn idle_of(&self, customer: Option<IpAddr>, is_crowded: bool) -> Duration {
-        match customer {
+    /// The client whose connections are counted; `None`: a load balancer's are not.
+    fn client(&self, peer: IpAddr) -> Option<ClientAddress> {
+        (!is_trusted(peer, &self.exempt)).then_some(ClientAddress(peer))
+    }
+
+    /// How long a connection of `client` may be idle.
+    fn idle_of(&self, client: Option<ClientAddress>, is_crowded: bool) -> Duration {
+        match client {
             None => self.idle.max(IDLE_OF_BALANCER),
             Some(_) if is_crowded => self.idle.min(IDLE_WHEN_CROWDED),
             Some(_) => self.idle,
@@ -166,6 +172,7 @@ struct HttpServer<S> {
     permits: Arc<Semaphore>,
     reserve: Arc<Semaphore>,
     peers: Limiter<IpAddr>,
+    networks: Limiter<IpAddr>,
     warned: Option<Instant>,
 }
 
@@ -183,13 +190,15 @@ where
     fn new(limits: ServerLimits, service: S) -> Self {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).max_buf_size(MAX_BUFFER_BYTES);
+        let of_one = |count| Limiter::new(Limit { share: Some(count), ..Limit::NONE });
         Self {
             service,
             http,
             graceful: GracefulShutdown::new(),
             permits: Arc::new(Semaphore::new(limits.connections)),
             reserve: Arc::new(Semaphore::new(limits.reserve)),
-            peers: Limiter::new(Limit { share: Some(limits.connections_of_a_peer), ..Limit::NONE }),
+            peers: of_one(limits.connections_of_a_peer),
+            networks: of_one(limits.connections_of_a_network()),
             warned: None,
             limits,
         }
@@ -218,14 +227,14 @@ where
         let (permit, is_reserved) = permit;
         let peer = Peer(address);
         // Dropping the stream closes the connection: an answer would cost what the limit is to save.
-        let customer = self.limits.customer(peer.ip());
-        let Ok(of_peer) = self.peers.take(customer) else { return self.warn_of(peer) };
+        let client = self.limits.client(peer.ip());
+        let Ok(of_client) = self.take(client) else { return self.warn_of(peer) };
         let service = self.service.clone().map_request(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
             request
         });
         let is_crowded = self.permits.available_permits() < self.limits.connections / 2;
-        let idle = self.limits.idle_of(customer, is_crowded);
+        let idle = self.limits.idle_of(client, is_crowded);
         self.http.header_read_timeout(if is_reserved { RESERVED_HEAD } else { idle });
         self.http.keep_alive(!is_reserved);
         let stream = Prefaced::new(Box::pin(with_time_outs(stream)));
@@ -239,8 +248,14 @@ where
             } else {
                 let _ = connection.await;
             }
-            drop((permit, of_peer));
+            drop((permit, of_client));
         });
+    }
+
+    /// One more connection of `client`, and of its network.
+    fn take(&self, client: Option<ClientAddress>) -> Result<[Permit<IpAddr>; 2], Full> {
+        let of_network = self.networks.take(client.map(ClientAddress::network))?;
+        Ok([self.peers.take(client.map(ClientAddress::customer))?, of_network])
     }
 
     fn warn_of(&mut self, peer: Peer) {
@@ -249,7 +264,7 @@ where
             tracing::warn!(
                 address = %peer.ip(),
                 limit = self.limits.connections_of_a_peer,
-                "an address has as many connections as it may have, one more was closed \
+                "an address, or its IPv6 /48, has as many connections as it may have, one more was closed \
                  (SECKILL_CONNECTIONS_PER_ADDRESS; SECKILL_TRUSTED_PROXIES for a balancer)"
             );
         }
@@ -305,7 +320,7 @@ mod tests {
         let server = HttpServer::new(limits, axum::Router::new());
         let take = |peer: &str| {
             let Ok(peer) = peer.parse() else { unreachable!("{peer}") };
-            server.peers.take(server.limits.customer(peer))
+            server.take(server.limits.client(peer))
         };
         let mut held = Vec::new();
         // The addresses of an IPv6 /64 are one.
@@ -317,5 +332,9 @@ mod tests {
         assert!(many.iter().all(Result::is_ok));
         drop(held);
         assert!(take("192.0.2.1").is_ok());
+        // All /64 of an IPv6 /48 have a quarter together, and leave the rest to other networks.
+        let held: Vec<_> =
+            (0..30).flat_map(|number| take(&format!("1:2:3:{number:x}::")).ok()).collect();
+        assert!(held.len() == 25 && take("1:2:4::").is_ok(), "{}", held.len());
     }
 }

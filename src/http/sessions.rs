@@ -16,11 +16,12 @@ use super::problem::Code;
 use super::schemas::{LoginCode, Phone};
 use super::tokens::SESSION_LASTS;
 use super::{ApiError, App};
-use crate::model::{User, UserId, normalized_phone};
+use crate::config::ServerArgs;
+use crate::model::{User, UserId, is_international, normalized_phone};
 use crate::store::login_codes::{Check, LoginCodes};
-use crate::store::login_limits::{self, Counted, UsedUp};
+use crate::store::login_limits::{self, Counted, SHARED, UsedUp};
 use crate::store::{LoginLimits, revocations, users};
-use crate::telemetry::name;
+use crate::telemetry::{self, name};
 
 /// Asks for a login code.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -69,7 +70,7 @@ pub struct UserBody {
 
 impl UserBody {
     fn of(user: User, app: &App) -> Self {
-        let administrator = app.settings.admin_phones.0.contains(&user.phone);
+        let administrator = app.settings.admin_phones.has(&user.phone);
         let User { id, phone, nickname, created_at, .. } = user;
         Self { id, phone, nickname, created_at, administrator }
     }
@@ -88,13 +89,20 @@ pub struct SessionCreated {
 const PHONE_RULE: &str = "phone must be a Chinese mobile number (11 digits, the first two 13 to 19) or have a plus sign \
      and the country code (E.164)";
 
-fn phone_of(text: &str) -> Result<String, ApiError> {
-    let wrong = || ApiError::invalid(PHONE_RULE);
-    normalized_phone(text).ok_or_else(wrong)
+/// The phone in its one form. One that has none, and was stored before there was one form, stays as it is.
+async fn phone_of(app: &App, text: &str) -> Result<String, ApiError> {
+    match normalized_phone(text) {
+        Some(phone) => Ok(phone),
+        None if is_international(text) && has_user(app, text).await? => Ok(text.to_owned()),
+        None => Err(ApiError::invalid(PHONE_RULE)),
+    }
 }
 
 fn refused((rate, wait): UsedUp) -> ApiError {
     metrics::counter!(name::LOGIN_REFUSED, "limit" => rate.name).increment(1);
+    if SHARED.contains(&rate.name) {
+        telemetry::login_closed(rate.name, wait);
+    }
     ApiError::too_many_requests(wait)
 }
 
@@ -104,17 +112,54 @@ fn asker(address: ClientAddress) -> String {
 }
 
 /// What a request for a code counts against. The limits that a stranger can use up for others come last.
-fn limits_of_request(limits: &LoginLimits, address: ClientAddress, phone: &str) -> Vec<Counted> {
+fn limits_of_request(settings: &ServerArgs, address: ClientAddress, phone: &str) -> Vec<Counted> {
+    let limits = &settings.login_limits;
     let phone_and_asker = format!("{phone}:{}", asker(address));
     let mut counted =
         limits_of_address(limits, ["codes-per-address", "codes-per-network"], address);
+    let of_day = ["codes-per-address-day", "codes-per-network-day"];
+    counted.extend(limits_of_address(limits, of_day, address));
     counted.extend([
         (limits["codes-per-phone"], phone_and_asker.clone()),
         (limits["codes-per-phone-day"], phone_and_asker),
         (limits["codes-per-phone-in-all"], phone.to_owned()),
-        (limits["codes-in-all"], "all".to_owned()),
     ]);
+    let country = settings.sms_countries.as_ref().and_then(|countries| countries.limited(phone));
+    counted.extend(limits.shared(country));
     counted
+}
+
+/// Whether a code may be sent to `phone`. What strangers have used up is still there for those who have logged in before.
+async fn admit_code(app: &App, address: ClientAddress, phone: &str) -> Result<(), ApiError> {
+    let settings = &app.settings;
+    let is_administrators = settings.admin_phones.has(phone);
+    if let Some(countries) = &settings.sms_countries
+        && countries.of(phone).is_none()
+        && !is_administrators
+    {
+        let detail = format!("login codes are sent to phones that begin with {countries} alone");
+        return Err(ApiError::invalid(detail));
+    }
+    let mut counted = limits_of_request(settings, address, phone);
+    let admit =
+        async |counted: &[Counted]| login_limits::admit(&app.redis, &app.keys, counted).await;
+    let mut used_up = admit(&counted).await?;
+    if used_up.is_some_and(|(rate, _)| rate.is_for_newcomers())
+        && (is_administrators || has_user(app, phone).await?)
+    {
+        counted.retain(|(rate, _)| !rate.is_for_newcomers());
+        used_up = admit(&counted).await?;
+    }
+    used_up.map_or(Ok(()), |used_up| Err(refused(used_up)))
+}
+
+/// Whether somebody has logged in with `phone`, as it is spelled. On a task of its own: a request for a code ends when its
+/// client leaves, and a statement that is broken off costs a connection.
+async fn has_user(app: &App, phone: &str) -> Result<bool, ApiError> {
+    let (database, phone) = (app.database.clone(), phone.to_owned());
+    let looking = tokio::spawn(async move { users::find_by_phone(database.pool(), &phone).await });
+    let found = looking.await.map_err(|_panic| ApiError::new(Code::Internal))?;
+    Ok(found?.is_some())
 }
 
 /// IPv4 has no networks.
@@ -139,16 +184,13 @@ pub async fn send_code(
     address: ClientAddress,
     JsonBody(body): JsonBody<LoginCodeBody>,
 ) -> Result<(StatusCode, Json<LoginCodeSent>), ApiError> {
-    let phone = phone_of(&body.phone)?;
+    let phone = phone_of(&app, &body.phone).await?;
     let Some(sms) = &app.sms else {
         let detail =
             "no SMS gateway is configured: nobody can log in until the operator sets one up";
         return Err(ApiError::unavailable().detail(detail));
     };
-    let counted = limits_of_request(&app.settings.login_limits, address, &phone);
-    if let Some(used_up) = login_limits::admit(&app.redis, &app.keys, &counted).await? {
-        return Err(refused(used_up));
-    }
+    admit_code(&app, address, &phone).await?;
     // The thread's generator is a cryptographic one, seeded by the operating system.
     let fresh = format!("{:06}", rand::rng().random_range(0..1_000_000));
     let (code, left) = codes(&app, &phone, &asker(address)).issue(&fresh).await?;
@@ -205,7 +247,7 @@ pub async fn create(
     address: ClientAddress,
     JsonBody(body): JsonBody<SessionBody>,
 ) -> Result<(StatusCode, Json<SessionCreated>), ApiError> {
-    let phone = phone_of(&body.phone)?;
+    let phone = phone_of(&app, &body.phone).await?;
     if body.code.len() != 6 || !body.code.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ApiError::invalid("code must have six digits"));
     }
@@ -215,7 +257,14 @@ pub async fn create(
     let now = app.purchases.clock().earliest();
     let tail = &phone[phone.len() - 4..];
     let nickname = format!("user_{tail}");
-    let user = users::find_or_create(app.database.pool(), &phone, &nickname, now).await?;
+    // A user of before there was one form keeps the spelling of the first login.
+    let pool = app.database.pool();
+    let is_respelled = body.phone != phone;
+    let first = if is_respelled { users::find_by_phone(pool, &body.phone).await? } else { None };
+    let user = match first {
+        Some(user) => user,
+        None => users::find_or_create(pool, &phone, &nickname, now).await?,
+    };
     // Only now: a database that did not answer would have cost the code.
     if !codes.use_up(&body.code).await? {
         return Err(wrong_code());

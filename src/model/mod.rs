@@ -25,5 +25,5 @@ pub use line::{Entry, EntryStatus, HeldFor, Line};
 pub use order::{Due, Order, OrderOfBuyer, OrderStatus};
 pub use outcome::Outcome;
 pub use refusal::{Code, Member, Refusal};
-pub use user::{User, normalized_phone};
+pub use user::{User, is_international, normalized_phone};
 pub use voucher::{SaleStatus, Voucher};

@@ -37,7 +37,14 @@ impl Rate {
 
 const DAY_MINUTES: u64 = 24 * 60;
 
-const DEFAULTS: [Rate; 10] = [
+const IN_ALL: &str = "codes-in-all";
+const FOR_NEWCOMERS: &str = "codes-for-newcomers";
+const PER_COUNTRY: &str = "codes-per-country";
+
+/// Those that people use up for each other.
+pub const SHARED: [&str; 3] = [IN_ALL, FOR_NEWCOMERS, PER_COUNTRY];
+
+const DEFAULTS: [Rate; 14] = [
     // Codes sent to one phone that one address asked for: a stranger who asks takes none from its owner.
     Rate::minutes("codes-per-phone", 5, 10),
     // The same in the long run.
@@ -49,8 +56,16 @@ const DEFAULTS: [Rate; 10] = [
     Rate::minutes("codes-per-address", 300, 10),
     // Codes asked for from one IPv6 /48: some providers give a customer as much.
     Rate::minutes("codes-per-network", 1_200, 10),
+    // The same two in the long run: so a handful of addresses does not use up what there is for all.
+    Rate::minutes("codes-per-address-day", 5_000, DAY_MINUTES),
+    Rate::minutes("codes-per-network-day", 20_000, DAY_MINUTES),
+    // Codes sent to the phones of one country, or one prefix, that `SECKILL_SMS_COUNTRIES` names beside the first.
+    Rate::minutes(PER_COUNTRY, 20_000, DAY_MINUTES),
+    // Codes sent as long as it does not matter who has the phone. What `codes-in-all` leaves beyond it is for phones that
+    // have logged in before: strangers cannot use it up. Unless it is set, it is three quarters of `codes-in-all`.
+    Rate::minutes(FOR_NEWCOMERS, 150_000, DAY_MINUTES),
     // Codes sent at all: what the text messages of a day may cost.
-    Rate::minutes("codes-in-all", 200_000, DAY_MINUTES),
+    Rate::minutes(IN_ALL, 200_000, DAY_MINUTES),
     // Wrong tries from one address: guessing at many phones is no better than at one.
     Rate::minutes("tries-per-address", 600, 10),
     // Wrong tries from one IPv6 /48.
@@ -65,11 +80,29 @@ const DEFAULTS: [Rate; 10] = [
 /// The limits of login, by their names. As text: those that differ from the defaults, `name=count/duration`, with
 /// commas between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LoginLimits([Rate; 10]);
+pub struct LoginLimits([Rate; 14]);
 
 impl Default for LoginLimits {
     fn default() -> Self {
         Self(DEFAULTS)
+    }
+}
+
+impl LoginLimits {
+    /// The [`SHARED`] limits of a code, or of all codes there are, to `countries` that have a limit. The one that closes the
+    /// login for all comes last.
+    pub fn shared<'a>(&self, countries: impl IntoIterator<Item = &'a str>) -> Vec<Counted> {
+        let countries =
+            countries.into_iter().map(|country| (self[PER_COUNTRY], country.to_owned()));
+        let others = [FOR_NEWCOMERS, IN_ALL].map(|name| (self[name], "all".to_owned()));
+        countries.chain(others).collect()
+    }
+}
+
+impl Rate {
+    /// Whether it is not for phones that have logged in before.
+    pub fn is_for_newcomers(&self) -> bool {
+        [FOR_NEWCOMERS, PER_COUNTRY].contains(&self.name)
     }
 }
 
@@ -109,6 +142,11 @@ impl FromStr for LoginLimits {
                     "{item:?}: the count is at least 1, the duration from 1ms to 31d"
                 ));
             }
+        }
+        if !named.contains(&FOR_NEWCOMERS) {
+            let Rate { limit, window, .. } = limits[IN_ALL];
+            let of_newcomers = limits.0.iter_mut().filter(|rate| rate.name == FOR_NEWCOMERS);
+            of_newcomers.for_each(|rate| (rate.limit, rate.window) = (limit - limit / 4, window));
         }
         Ok(limits)
     }
@@ -179,25 +217,31 @@ mod tests {
         let default = LoginLimits::default();
         assert_eq!((parsed(""), parsed(" , ")), (Ok(default), Ok(default)));
         let mut expected = default;
-        for changed in
-            [Rate::minutes("codes-per-phone", 3, 60), Rate::minutes("codes-in-all", 7, DAY_MINUTES)]
-        {
+        for changed in [
+            Rate::minutes("codes-per-phone", 3, 60),
+            Rate::minutes("codes-in-all", 8, DAY_MINUTES),
+            // It follows.
+            Rate::minutes("codes-for-newcomers", 6, DAY_MINUTES),
+        ] {
             expected
                 .0
                 .iter_mut()
                 .filter(|rate| rate.name == changed.name)
                 .for_each(|rate| *rate = changed);
         }
-        assert_eq!(parsed("codes-per-phone=3/1h, codes-in-all = 7/24h"), Ok(expected));
+        assert_eq!(parsed("codes-per-phone=3/1h, codes-in-all = 8/24h"), Ok(expected));
+        let named = parsed("codes-for-newcomers=9/1h,codes-in-all=8/24h");
+        let limit = named.map(|limits| limits["codes-for-newcomers"].limit);
+        assert_eq!(limit, Ok(9));
     }
 
     #[test]
     fn every_limit_has_a_name_of_its_own() {
         for (position, Rate { name, .. }) in DEFAULTS.into_iter().enumerate() {
             assert!(DEFAULTS[..position].iter().all(|rate| rate.name != name), "{name}");
-            let parsed = format!("{name}=1/1s").parse::<LoginLimits>();
+            let parsed = format!("{name}=9/1s").parse::<LoginLimits>();
             let changed =
-                parsed.map(|limits| limits.0.iter().filter(|rate| rate.limit == 1).count());
+                parsed.map(|limits| limits.0.iter().filter(|rate| rate.limit == 9).count());
             assert_eq!(changed, Ok(1), "{name}");
         }
     }

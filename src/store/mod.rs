@@ -25,6 +25,7 @@ pub mod postgres;
 pub mod read_cache;
 pub mod refunds;
 pub mod revocations;
+mod sequences;
 mod session;
 mod source;
 pub mod statements;

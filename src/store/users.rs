@@ -69,7 +69,8 @@ pub(super) async fn place_of(
     Ok(place)
 }
 
-async fn find_by_phone(pool: &PgPool, phone: &str) -> Result<Option<User>, StoreError> {
+/// The user who has this phone, as it is spelled.
+pub async fn find_by_phone(pool: &PgPool, phone: &str) -> Result<Option<User>, StoreError> {
     let query = sqlx::query_as(
         "select id, phone, nickname, created_at, tokens_not_before from users where phone = $1",
     )

@@ -8,7 +8,7 @@ use sqlx::{FromRow, Row};
 use super::columns::row;
 use super::statements::{Work, in_time};
 use super::time_limits::GIVES_WAY;
-use super::{DatabaseClock, DatabaseSession, Stop, StoreError};
+use super::{DatabaseClock, DatabaseSession, Service, Stop, StoreError};
 use crate::model::voucher_terms::{DEFAULT_PAY_WITHIN_S, NewVoucher, VoucherChange};
 use crate::model::{Code, Refusal, Voucher, VoucherId};
 
@@ -24,6 +24,10 @@ macro_rules! columns {
          s.begin_time, s.end_time, s.paused, s.held_for, v.has_line, v.draw_time, v.draw_beacon, s.revision"
     };
 }
+
+/// A move to another database copied the rows and not the sequence.
+const ID_IS_TAKEN: &str =
+    "the sequence of vouchers.id hands out ids that are taken: run seckill migrate";
 
 /// SQLSTATE of a number that its column cannot hold.
 const OUT_OF_RANGE: &str = "22003";
@@ -190,7 +194,15 @@ pub async fn create(
     .bind(new.draw_time)
     .bind(new.draw_time.map(|_| hex::encode(rand::random::<[u8; 32]>())))
     .bind(new.draw_beacon.as_deref().unwrap_or_default());
-    in_time(pool, async |connection| query.fetch_one(connection).await).await
+    let insert = async |session: &mut DatabaseSession| {
+        query.fetch_one(session).await.map_err(|error| match error.as_database_error() {
+            Some(answer) if breaks(answer, "vouchers_pkey") => {
+                StoreError::defect(Service::Postgres, ID_IS_TAKEN)
+            }
+            _ => error.into(),
+        })
+    };
+    Work::statement(pool).run_or_refuse(insert).await
 }
 
 /// Those of `ids` that there are, in any order. Tells `clock` the time by which sales begin and end.

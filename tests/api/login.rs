@@ -145,6 +145,42 @@ async fn a_phone_is_one_user_however_it_is_written() {
     let other = api.session_of("+442071838750").await;
     assert_ne!(first.body["user"]["id"], other.body["user"]["id"]);
     assert_eq!(other.body["user"]["phone"], "+442071838750");
+    for (spelling, same) in [
+        ("+008613800138000", &first),
+        ("+86013800138000", &first),
+        ("+4402071838750", &other),
+        ("+00442071838750", &other),
+    ] {
+        assert_eq!(api.session_of(spelling).await.body["user"], same.body["user"], "{spelling}");
+    }
+}
+
+/// Until phones had one form, each of these was a user.
+#[tokio::test]
+async fn a_user_whose_phone_was_stored_in_another_form_stays_the_same_user() {
+    const ADMIN: &str = "+447911123456";
+    let api = Api::of(
+        World::with(|settings| settings.admin_phones = "+4407911123456".parse().unwrap()).await,
+    )
+    .await;
+    let stored = "insert into users (id, phone, nickname, created_at) values
+        (1, '+4407911123456', 'zero', now()), (2, '+54911123456', 'unknown form', now())";
+    api.world.database.pool().execute(stored).await.unwrap();
+    let zero = api.session_of("+4407911123456").await;
+    assert_eq!(
+        (zero.body["user"]["id"].as_str(), zero.body["user"]["administrator"].as_bool()),
+        (Some("1"), Some(true))
+    );
+    api.call("GET", "/api/refunds", zero.text_of("token")).await.is(200);
+    // The message goes to the phone itself, and what is counted is the phone's.
+    assert_eq!(api.world.sms.0.lock().unwrap().last().unwrap().0, ADMIN);
+    let unknown = api.session_of("+54911123456").await;
+    assert_eq!(unknown.body["user"]["id"], "2");
+    api.ask_code("+54911123457").await.problem(422, "invalid_request");
+    // A new spelling is the phone in its one form: a new user, once.
+    let canonical = api.session_of(ADMIN).await;
+    assert_eq!(canonical.body["user"]["phone"], ADMIN);
+    assert_eq!(api.session_of("+00447911123456").await.body["user"], canonical.body["user"]);
 }
 
 #[tokio::test]

@@ -3,9 +3,10 @@
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use serde_json::json;
+use sqlx::Executor;
 
 use testkit::shop::api_client::{Answer, Api, another_code};
-use testkit::shop::world::World;
+use testkit::shop::world::{ADMIN_PHONE, World};
 
 const PHONE: &str = "13800138000";
 
@@ -132,7 +133,7 @@ async fn twenty_codes_and_fifty_wrong_tries_of_a_stranger_do_not_keep_the_owner_
 /// may be sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_logins_does_not_fill_redis() {
-    let api = limited("codes-in-all=20/24h").await;
+    let api = limited("codes-in-all=20/24h,codes-for-newcomers=20/24h").await;
     let keys = async || {
         let pattern = format!("{}*", api.world.keys.prefix());
         let found: Vec<String> =
@@ -154,9 +155,57 @@ async fn a_flood_of_logins_does_not_fill_redis() {
     assert_eq!((sent, answers.len()), (20, 50), "{answers:?}");
     let before = keys().await;
     // Those that were let in at the same moment have counted before the limit of all was asked.
-    assert!(before <= 50 * 6, "{before}");
+    assert!(before <= 50 * 8, "{before}");
     assert!(flood(1_000).await.iter().all(|status| *status == 429));
     assert_eq!(keys().await, before);
+}
+
+/// What strangers use up for each other is a part of all codes.
+#[tokio::test]
+async fn strangers_take_no_code_from_those_who_have_logged_in_before() {
+    let api = limited("codes-in-all=9/24h,codes-for-newcomers=6/24h").await;
+    ask_from(&api, "203.0.113.7", PHONE).await.is(202);
+    try_from(&api, "203.0.113.7", PHONE, &api.last_code()).await.is(201);
+    for number in 1..=5 {
+        ask_from(&api, &format!("192.0.2.{number}"), &phone(number)).await.is(202);
+    }
+    refused(&ask_from(&api, "192.0.2.6", &phone(6)).await, 86_400);
+    // The user's, and the administrator's who has never logged in.
+    ask_from(&api, "203.0.113.7", PHONE).await.is(202);
+    ask_from(&api, "203.0.113.8", ADMIN_PHONE).await.is(202);
+    // However it is spelled.
+    ask_from(&api, "203.0.113.9", &format!("+86{PHONE}")).await.is(202);
+    refused(&ask_from(&api, "203.0.113.7", PHONE).await, 86_400);
+    refused(&ask_from(&api, "203.0.113.8", ADMIN_PHONE).await, 86_400);
+}
+
+#[tokio::test]
+async fn codes_go_to_the_countries_that_are_named_and_each_beside_the_first_has_a_limit() {
+    const ADMIN: &str = "+12125550123";
+    let world = World::with(|settings| {
+        settings.sms_countries = Some("86,44,4420".parse().unwrap());
+        settings.login_limits = "codes-per-country=2/24h".parse().unwrap();
+        settings.admin_phones = ADMIN.parse().unwrap();
+    });
+    let api = Api::of(world.await).await;
+    let known = "insert into users (id, phone, nickname, created_at)
+        values (1, '+447911123459', 'known', now())";
+    api.world.database.pool().execute(known).await.unwrap();
+    let elsewhere = api.ask_code("+12125550124").await;
+    elsewhere.problem(422, "invalid_request");
+    assert!(elsewhere.text_of("detail").contains("+86, +44, +4420"), "{elsewhere:?}");
+    api.ask_code(ADMIN).await.is(202);
+    // The longest prefix counts, and the first has no limit of its own.
+    for number in ["+447911123456", "+442071838750", "+442071838751", "+447911123457"] {
+        api.ask_code(number).await.is(202);
+    }
+    for number in ["+447911123458", "+442071838752"] {
+        refused(&api.ask_code(number).await, 86_400);
+    }
+    for number in 1..=3 {
+        api.ask_code(&phone(number)).await.is(202);
+    }
+    api.ask_code("+447911123459").await.is(202);
 }
 
 /// Of twenty requests at the same moment three are let in.

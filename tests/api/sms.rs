@@ -229,6 +229,36 @@ async fn without_a_gateway_nobody_can_log_in_and_nothing_is_counted() {
     }
 }
 
+/// A foreign number may be one that its owner is paid for.
+#[tokio::test]
+async fn where_a_message_costs_money_codes_go_to_china_unless_other_countries_are_named() {
+    for (countries, is_sent) in [(None, false), (Some("86,44"), true), (Some("any"), true)] {
+        let (sms, address) = Sms::start(&[200]);
+        let world = World::new().await;
+        let mut program = sending_to(Program::on(&world), address);
+        if let Some(countries) = countries {
+            program = program.with("SECKILL_SMS_COUNTRIES", countries);
+        }
+        let server = Node::serve(&program, &[]).await;
+        let api = Api::at(world, server.address);
+        api.ask_code(PHONE).await.is(202);
+        let abroad = api.ask_code("+447911123456").await;
+        let _ = if is_sent { abroad.is(202) } else { abroad.problem(422, "invalid_request") };
+        assert_eq!(sms.count(), 1 + usize::from(is_sent), "{countries:?}");
+        let log = server.stop().await;
+        assert_eq!(log.contains("phones of +86 alone"), countries.is_none(), "{log}");
+    }
+}
+
+const SECRET: &str = "a secret of the gateway";
+
+fn sending_to(program: Program, gateway: SocketAddr) -> Program {
+    program
+        .with("SECKILL_SMS", "http")
+        .with("SECKILL_SMS_URL", &format!("http://{gateway}/"))
+        .with("SECKILL_SMS_SECRET", SECRET)
+}
+
 /// Serves, asks for a code, and returns the answer and what the log says.
 async fn served(program: &Program, world: World) -> (Answer, String) {
     let server = Node::serve(program, &[]).await;
@@ -253,14 +283,10 @@ async fn beside_a_database_of_others_a_server_sends_codes_only_where_it_is_told_
 
     let (sms, address) = Sms::start(&[200]);
     let world = World::new().await;
-    let secret = "a secret of the gateway";
-    let program = Program::on(&world)
-        .with("SECKILL_SMS", "http")
-        .with("SECKILL_SMS_URL", &format!("http://{address}/"))
-        .with("SECKILL_SMS_SECRET", secret);
+    let program = sending_to(Program::on(&world), address);
     let (answer, log) = served(&program, world).await;
     answer.is(202);
-    sms.message(0).verified(secret);
+    sms.message(0).verified(SECRET);
     let message = sms.message(0).json();
     assert!(!log.contains(message["code"].as_str().unwrap()), "{log}");
 }

@@ -4,7 +4,9 @@ use faults::RedisNode;
 use sqlx::{AssertSqlSafe, Executor};
 use url::Url;
 
+use testkit::processes::Node;
 use testkit::program::{Program, Ran};
+use testkit::shop::api_client::Api;
 use testkit::shop::world::{World, run_sql, with_database};
 
 /// What the doctor says of what.
@@ -30,7 +32,8 @@ async fn role(world: &World, grants: &str) -> String {
 }
 
 const SERVES: &str = "grant usage on schema public to ROLE;
-    grant select, insert, update on all tables in schema public to ROLE;";
+    grant select, insert, update on all tables in schema public to ROLE;
+    grant select on all sequences in schema public to ROLE;";
 
 fn healthy(world: &World, database_url: &str) -> Program {
     Program::on(world)
@@ -54,6 +57,7 @@ async fn what_is_fine_and_what_is_in_danger_has_a_line_each() {
         ("PostgreSQL TLS", "on this machine"),
         ("PostgreSQL role", "no superuser"),
         ("PostgreSQL rights", "all that serve needs"),
+        ("PostgreSQL sequences", "ahead of all ids"),
         ("PostgreSQL connections", "takes 16"),
         ("PostgreSQL connection ", "a round trip takes"),
         ("clock", "give or take"),
@@ -61,6 +65,7 @@ async fn what_is_fine_and_what_is_in_danger_has_a_line_each() {
         ("Redis memory", ""),
         ("Redis connection", "a round trip takes"),
         ("Redis rights", "all that serve needs"),
+        ("login codes", "are sent"),
     ] {
         says(&ran, "ok", about, words);
     }
@@ -97,6 +102,7 @@ async fn a_right_that_is_missing_is_told_of_every_table() {
     assert!(tables.iter().any(|table| table == "entries"), "{tables:?}");
     let url = role(&world, "grant select on all tables in schema public to ROLE;").await;
     let ran = healthy(&world, &url).run(&["doctor"]).await;
+    says(&ran, "note", "PostgreSQL sequences", "this role may not read the sequences");
     assert_eq!(ran.status, 2, "{ran:?}");
     for table in tables {
         for right in ["insert", "update"] {
@@ -182,6 +188,38 @@ async fn a_redis_that_evicts_or_forbids_is_told() {
     says(&ran, "broken", "Redis rights", "NOPERM");
     let ran = Program::on(&world).with("REDIS_URL", &url("nobody")).run(&["doctor"]).await;
     says(&ran, "broken", "Redis", &format!("{} says \"WRONGPASS\"", node.address()));
+}
+
+/// Strangers may have used it up, on purpose: then the operator is told before the buyers tell.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_that_is_closed_for_all_is_told_by_the_doctor_and_in_the_log_once() {
+    let world = World::new().await;
+    world.users(1).await;
+    let phone = "select phone from users where id = 1";
+    let known: String = sqlx::query_scalar(phone).fetch_one(world.database.pool()).await.unwrap();
+    let program = Program::on(&world)
+        .with("SECKILL_SMS", "log")
+        .with("SECKILL_LOGIN_LIMITS", "codes-in-all=2/24h,codes-for-newcomers=1/24h");
+    let server = Node::serve(&program, &[]).await;
+    let api = Api::at(world, server.address);
+    says(&program.run(&["doctor"]).await, "ok", "login codes", "are sent");
+    api.ask_code("13800138001").await.is(202);
+    for _ in 0..2 {
+        api.ask_code("13800138002").await.problem(429, "too_many_requests");
+    }
+    let ran = program.run(&["doctor"]).await;
+    says(&ran, "danger", "login codes", "codes-for-newcomers is used up");
+    says(&ran, "danger", "login codes", "to people who have not logged in before");
+    api.ask_code(&known).await.is(202);
+    api.ask_code(&known).await.problem(429, "too_many_requests");
+    says(&program.run(&["doctor"]).await, "danger", "login codes", "codes-in-all is used up");
+    let log = server.stop().await;
+    for limit in ["codes-for-newcomers", "codes-in-all"] {
+        let said = log
+            .lines()
+            .filter(|line| line.contains("a limit that all share") && line.contains(limit));
+        assert_eq!(said.count(), 1, "{limit}: {log}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

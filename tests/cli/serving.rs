@@ -39,6 +39,7 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
         .with("SECKILL_REQUIRE_DURABLE", "false")
         .with("SECKILL_SECRET_PREVIOUS", "the secret before this one")
         .with("SECKILL_SMS", "http")
+        .with("SECKILL_SMS_COUNTRIES", "86,44")
         .with("SECKILL_SMS_SECRET", "a secret of the gateway")
         .with("SECKILL_SMS_URL", "https://sms.example/send")
         .with("SECKILL_STRATEGY", "locked")

@@ -6,3 +6,4 @@ pub mod migrations;
 pub mod pooler;
 mod roles;
 mod rows_read;
+mod sequences;
