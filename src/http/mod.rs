@@ -2,7 +2,6 @@
 //! one error type that becomes a response, so handlers return it and nothing else.
 
 pub mod address;
-mod admission;
 pub mod audits;
 pub mod auth;
 pub mod body;
@@ -37,8 +36,9 @@ pub mod voucher_pages;
 pub mod vouchers;
 pub mod webhook;
 
-pub use admission::{Who, limited};
+pub use auth::Who;
 pub use language::Language;
+pub use limits::limited;
 pub use problem::ApiError;
 pub use router::{ROUTES, Route, api, router, served, with_common_layers};
 pub use state::{App, AppParts};

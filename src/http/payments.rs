@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::auth::{AdminSession, Session};
 use super::orders::{OrderPath, VoucherOfOrder};
 use super::problem::Code;
-use super::schemas::{Amount, Id};
+use super::schemas::Amount;
 use super::webhook::{SIGNATURE, Webhook};
 use super::{ApiError, App};
 use crate::model::SharedClock;
@@ -93,11 +93,8 @@ impl PaymentGateway for WebhookPayments {
 /// Begins a payment of one's own order, or finds the one that is pending: who asks twice pays once.
 ///
 /// 503 with `Retry-After: 60`: no payment gateway is set up.
-#[utoipa::path(post, path = "/api/orders/{id}/payments", tag = "payments", operation_id = "pay",
-    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
-    responses(
-        (status = 201, body = OpenPayment, description = "where to pay and until when"),
-    ))]
+#[utoipa::path(post, path = "/api/orders/{id}/payments", operation_id = "pay", params(VoucherOfOrder),
+    responses((status = 201, body = OpenPayment, description = "where to pay and until when")))]
 pub async fn create(
     State(app): State<App>,
     session: Session,
@@ -173,11 +170,9 @@ impl NotificationBody {
 /// late, or out of order: the same transaction is applied once, also if it is said to have gone back before it is
 /// said to have come. Money for an order that cannot take it is given back; money for a payment that is not ours is
 /// kept, and shown to administrators. What says that a part of the money went back is refused (422). 503: send it again.
-#[utoipa::path(post, path = "/api/payments/notifications", tag = "payments",
-    operation_id = "notify_payment", request_body = NotificationBody,
-    responses(
-        (status = 204, description = "it is settled, now or before"),
-    ))]
+#[utoipa::path(post, path = "/api/payments/notifications", operation_id = "notify_payment",
+    request_body = NotificationBody,
+    responses((status = 204, description = "it is settled, now or before")))]
 pub async fn notify(
     State(app): State<App>,
     headers: HeaderMap,
@@ -217,10 +212,8 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
 }
 
 /// Money that waits to be given back, the oldest first, up to 100; then money that went back twice, up to 100.
-#[utoipa::path(get, path = "/api/refunds", tag = "payments", operation_id = "list_refunds",
-    responses(
-        (status = 200, body = [Refund], description = "what waits"),
-    ))]
+#[utoipa::path(get, path = "/api/refunds", operation_id = "list_refunds",
+    responses((status = 200, body = [Refund], description = "what waits")))]
 pub async fn list_refunds(
     State(app): State<App>,
     _: AdminSession,
@@ -229,11 +222,8 @@ pub async fn list_refunds(
 }
 
 /// Money that the gateway took for a payment that is not ours, the newest first, up to 100.
-#[utoipa::path(get, path = "/api/payments/unmatched", tag = "payments",
-    operation_id = "list_unmatched_payments",
-    responses(
-        (status = 200, body = [UnmatchedPayment], description = "what belongs to nobody"),
-    ))]
+#[utoipa::path(get, path = "/api/payments/unmatched", operation_id = "list_unmatched_payments",
+    responses((status = 200, body = [UnmatchedPayment], description = "what belongs to nobody")))]
 pub async fn list_unmatched(
     State(app): State<App>,
     _: AdminSession,

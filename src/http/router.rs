@@ -18,8 +18,9 @@ use tower_http::trace::TraceLayer;
 use tracing::Span;
 use utoipa::OpenApi;
 
-use super::admission::{Which, Who, limited};
+use super::auth::Who;
 use super::language::Language;
+use super::limits::{Which, limited};
 use super::problem::Code;
 use super::request_id::{self, X_REQUEST_ID};
 use super::{ApiError, App, audits, body, docs_page, entries, events, openapi, operations};

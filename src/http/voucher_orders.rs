@@ -10,8 +10,7 @@ use serde::Deserialize;
 
 use super::auth::AdminSession;
 use super::problem::Code;
-use super::query::{PageLimit, UrlQuery, next_page};
-use super::schemas::{Id, PageSize};
+use super::query::{Page, PageLimit, UrlQuery, next_page};
 use super::vouchers::PathId;
 use super::{ApiError, App};
 use crate::model::order_csv::csv;
@@ -30,19 +29,11 @@ pub struct OrdersQuery {
 
 /// The orders of a voucher with their buyers, newest first. With `Accept: text/csv` all of them as CSV,
 /// without `before` and `limit`.
-#[utoipa::path(get, path = "/api/vouchers/{id}/orders", tag = "orders",
-    operation_id = "list_orders_of_voucher",
-    params(
-        ("id" = Id, Path, description = "the voucher"),
-        ("status" = Option<OrderStatus>, Query, description = "only orders in this state"),
-        ("before" = Option<Id>, Query, description = "only ids below this"),
-        ("limit" = Option<PageSize>, Query, description = "1 to 100, 20 when left out"),
-    ),
-    responses(
-        (status = 200, description = "a page, or CSV",
-            content((Vec<OrderOfBuyer> = "application/json"), (String = "text/csv")),
-            headers(("Link" = String, description = "the next page, if there may be one"))),
-    ))]
+#[utoipa::path(get, path = "/api/vouchers/{id}/orders", tag = "orders", operation_id = "list_orders_of_voucher",
+    params(("status" = Option<OrderStatus>, Query, description = "only orders in this state"), Page<OrderId>),
+    responses((status = 200, description = "a page, or CSV",
+        content((Vec<OrderOfBuyer> = "application/json"), (String = "text/csv")),
+        headers(("Link" = String, description = "the next page, if there may be one")))))]
 pub async fn list(
     State(app): State<App>,
     _: AdminSession,
