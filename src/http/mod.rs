@@ -1,6 +1,7 @@
 //! The JSON API. [`mod@router`] lists every route; one file a resource; [`problem`] holds the
 //! one error type that becomes a response, so handlers return it and nothing else.
 
+mod accepted;
 pub mod address;
 pub mod audits;
 pub mod auth;
@@ -9,7 +10,6 @@ mod docs_page;
 pub mod entries;
 pub mod event_hub;
 pub mod events;
-mod failure_cause;
 pub mod health;
 mod language;
 mod limits;
@@ -36,6 +36,7 @@ pub mod voucher_pages;
 pub mod vouchers;
 pub mod webhook;
 
+pub(crate) use accepted::accepted;
 pub use auth::Who;
 pub use language::Language;
 pub use limits::limited;
