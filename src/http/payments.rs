@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -15,7 +15,6 @@ use super::problem::Code;
 use super::schemas::Amount;
 use super::webhook::{SIGNATURE, Webhook};
 use super::{ApiError, App};
-use crate::model::SharedClock;
 use crate::model::whole_number::maybe_whole_number;
 use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::payments::{Money, Notice, NoticeOutcome, OpenPayment, PaymentId};
@@ -27,32 +26,21 @@ const LIST_LENGTH: i64 = 100;
 /// The longest name that a gateway may give to money or to a payment, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 
+impl Webhook {
+    /// Sends what is a row in the database, which is tried again from there.
+    async fn send_work(&self, message: &serde_json::Value) -> Result<(), GatewayError> {
+        self.send(message, 1).await.map(|_| ()).map_err(GatewayError)
+    }
+}
+
 /// The payment gateway of an operator: a service that takes signed messages, and sends some.
 ///
 /// `{"type": "payment", "payment_id", "order_id", "amount", "pay_by"}` is answered `{"pay_url"}`;
 /// `{"type": "refund", "refund_id", "payment_id", "transaction_id", "amount"}` and
 /// `{"type": "cancellation", "payment_id", "order_id"}` are answered with any 2xx. Each may come more than once, by
 /// the same name.
-#[derive(Debug)]
-pub struct WebhookPayments(Webhook);
-
-impl WebhookPayments {
-    /// Messages to `url`, `http` or `https`, signed with `secret`.
-    ///
-    /// # Errors
-    /// When the URL is `https` and the machine has no certificates of authorities.
-    pub fn new(url: Uri, secret: &[u8], clock: SharedClock) -> std::io::Result<Self> {
-        Webhook::new(url, secret, clock).map(Self)
-    }
-
-    /// Sends what is a row in the database, which is tried again from there.
-    async fn send_work(&self, message: &serde_json::Value) -> Result<(), GatewayError> {
-        self.0.send(message, 1).await.map(|_| ()).map_err(GatewayError)
-    }
-}
-
 #[async_trait]
-impl PaymentGateway for WebhookPayments {
+impl PaymentGateway for Webhook {
     async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
         #[derive(Deserialize)]
         struct Announced {
@@ -63,7 +51,7 @@ impl PaymentGateway for WebhookPayments {
             "order_id": request.payment.order, "amount": request.amount, "pay_by": request.pay_by,
         });
         // Once: its buyer asks again.
-        let answer = self.0.send(&message, 1).await.map_err(GatewayError)?;
+        let answer = self.send(&message, 1).await.map_err(GatewayError)?;
         let answer: Result<Announced, _> = serde_json::from_slice(&answer);
         let answer = answer.map_err(|error| GatewayError(format!("no pay_url: {error}")))?;
         // Browsers go there: a script must not hide in it.
@@ -170,8 +158,8 @@ impl NotificationBody {
 /// late, or out of order: the same transaction is applied once, also if it is said to have gone back before it is
 /// said to have come. Money for an order that cannot take it is given back; money for a payment that is not ours is
 /// kept, and shown to administrators. What says that a part of the money went back is refused (422). 503: send it again.
-#[utoipa::path(post, path = "/api/payments/notifications", operation_id = "notify_payment",
-    request_body = NotificationBody,
+#[utoipa::path(post, path = "/api/payments/notifications", tag = "payments",
+    operation_id = "notify_payment", request_body = NotificationBody,
     responses((status = 204, description = "it is settled, now or before")))]
 pub async fn notify(
     State(app): State<App>,
@@ -185,11 +173,8 @@ pub async fn notify(
 
 /// Takes a notification: `body`, and its signature.
 pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(), ApiError> {
-    let is_signed = app
-        .payment_key
-        .as_ref()
-        .zip(signature)
-        .is_some_and(|(key, signature)| key.verifies(signature, body));
+    let signed = app.payment_key.as_ref().zip(signature);
+    let is_signed = signed.is_some_and(|(key, signature)| key.verifies(signature, body));
     if !is_signed {
         return Err(ApiError::new(Code::Forbidden).detail("the signature is missing or wrong"));
     }
@@ -212,8 +197,10 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
 }
 
 /// Money that waits to be given back, the oldest first, up to 100; then money that went back twice, up to 100.
-#[utoipa::path(get, path = "/api/refunds", operation_id = "list_refunds",
-    responses((status = 200, body = [Refund], description = "what waits")))]
+#[utoipa::path(get, path = "/api/refunds", tag = "payments", operation_id = "list_refunds",
+    responses(
+        (status = 200, body = [Refund], description = "what waits"),
+    ))]
 pub async fn list_refunds(
     State(app): State<App>,
     _: AdminSession,
@@ -222,8 +209,11 @@ pub async fn list_refunds(
 }
 
 /// Money that the gateway took for a payment that is not ours, the newest first, up to 100.
-#[utoipa::path(get, path = "/api/payments/unmatched", operation_id = "list_unmatched_payments",
-    responses((status = 200, body = [UnmatchedPayment], description = "what belongs to nobody")))]
+#[utoipa::path(get, path = "/api/payments/unmatched", tag = "payments",
+    operation_id = "list_unmatched_payments",
+    responses(
+        (status = 200, body = [UnmatchedPayment], description = "what belongs to nobody"),
+    ))]
 pub async fn list_unmatched(
     State(app): State<App>,
     _: AdminSession,
