@@ -117,7 +117,10 @@ impl Session {
 /// The user of a session that may administer: the phone is an administrator's by the configuration of now, whenever the token
 /// was issued. That costs a look-up, on routes that are rarely used.
 #[derive(Debug, Clone, Copy)]
-pub struct AdminSession(pub UserId);
+pub struct AdminSession {
+    /// The administrator.
+    pub user: UserId,
+}
 
 impl<S: Sync> FromRequestParts<S> for AdminSession
 where
@@ -127,7 +130,7 @@ where
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let session = Session::from_request_parts(parts, state).await?;
         let may_administer = session.may_administer(&App::from_ref(state)).await?;
-        may_administer.then_some(Self(session.user)).ok_or(ApiError::new(Code::Forbidden))
+        may_administer.then_some(Self { user: session.user }).ok_or(ApiError::new(Code::Forbidden))
     }
 }
 

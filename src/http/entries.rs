@@ -22,7 +22,7 @@ async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Entry, ApiE
 }
 
 /// Enters the draw of a voucher, or stands in line for it: once, however often it is asked for.
-#[utoipa::path(post, path = "/api/vouchers/{id}/entries", operation_id = "enter",
+#[utoipa::path(post, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "enter",
     responses(
         (status = 200, body = Entry, description = "the buyer had entered before"),
         (status = 201, body = Entry, description = "entered"),
@@ -45,8 +45,10 @@ pub async fn enter(
 }
 
 /// One's own latest entry for a voucher, and the place in line.
-#[utoipa::path(get, path = "/api/vouchers/{id}/entries", operation_id = "find_entry",
-    responses((status = 200, body = Entry, description = "the entry")))]
+#[utoipa::path(get, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "find_entry",
+    responses(
+        (status = 200, body = Entry, description = "the entry"),
+    ))]
 pub async fn find(
     State(app): State<App>,
     session: Session,
@@ -76,8 +78,10 @@ pub async fn leave(
 /// the seed once they are drawn.
 ///
 /// `not_found`: the voucher has no draw.
-#[utoipa::path(get, path = "/api/vouchers/{id}/draw", operation_id = "find_draw",
-    responses((status = 200, body = Draw, description = "at most a second old")))]
+#[utoipa::path(get, path = "/api/vouchers/{id}/draw", tag = "entries", operation_id = "find_draw",
+    responses(
+        (status = 200, body = Draw, description = "at most a second old"),
+    ))]
 pub async fn draw(
     State(app): State<App>,
     from: Anybody,
@@ -119,8 +123,11 @@ pub struct NumberBody {
 ///
 /// `draw_open`: the entries are not closed yet. `draw_closed`: the draw has another number, or takes none. `not_found`: the
 /// voucher has no draw. While the sale is paused or over, nothing is drawn.
-#[utoipa::path(put, path = "/api/vouchers/{id}/draw", operation_id = "tell_number",
-    request_body = NumberBody, responses((status = 204, description = "the draw has this number")))]
+#[utoipa::path(put, path = "/api/vouchers/{id}/draw", tag = "entries", operation_id = "tell_number",
+    request_body = NumberBody,
+    responses(
+        (status = 204, description = "the draw has this number"),
+    ))]
 pub async fn tell_number(
     State(app): State<App>,
     _: AdminSession,

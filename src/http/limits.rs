@@ -168,7 +168,7 @@ impl Limits {
 
 impl App {
     /// Lets `user` ask the database once. `None`: an administrator, whom the limits of buyers do not concern.
-    fn admit(&self, user: UserId) -> Result<Option<Permit<UserId>>, ApiError> {
+    fn admit_user(&self, user: UserId) -> Result<Option<Permit<UserId>>, ApiError> {
         let limits = &self.memory().limits;
         if limits.administrators.get(&user).is_some() {
             return Ok(None);
@@ -183,7 +183,7 @@ impl App {
     /// address.
     pub(super) fn admit_anybody(&self, from: &Anybody) -> Result<(), ApiError> {
         match self.session_of(from.token.as_ref()) {
-            Ok(session) => self.admit(session.user).map(drop),
+            Ok(session) => self.admit_user(session.user).map(drop),
             Err(_) => self.memory().limits.admit_stranger(from.address),
         }
     }
@@ -223,7 +223,7 @@ async fn pass(
     next: Next,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    let held = match admit(&app, which, who, &mut parts).await {
+    let held = match admit_request(&app, which, who, &mut parts).await {
         Ok(held) => held,
         Err(error) => return error.into_response(),
     };
@@ -241,7 +241,7 @@ async fn pass(
 }
 
 /// What the request has until it ends.
-async fn admit(
+async fn admit_request(
     app: &App,
     which: Which,
     who: Who,
@@ -252,7 +252,7 @@ async fn admit(
         Who::Anybody | Who::Gateway | Who::Operator => Ok((which(limits).take(None)?, None)),
         Who::Buyer | Who::Administrator => {
             let session = Session::from_request_parts(parts, app).await?;
-            let of_buyer = app.admit(session.user)?;
+            let of_buyer = app.admit_user(session.user)?;
             // For the handler.
             parts.extensions.insert(session);
             let limiter = if of_buyer.is_some() { which(limits) } else { &limits.administration };

@@ -36,13 +36,15 @@ pub(super) const PATH: &str = "/api/openapi.json";
         `method_not_allowed`, and `Allow` names those that the route takes (`HEAD` with every \
         `GET`). What is not HTTP is 400, and a head beyond 32 KiB is 431, without a body."),
     components(schemas(Problem, Id, PageSize, ProblemCode, VoucherEvent<'static>, TimeEvent)),
-    modifiers(&Operations, &TokenScheme)
+    modifiers(&Operations)
 )]
 pub struct ApiDoc;
 
 impl Modify for Operations {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         document.merge(Self::openapi());
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        document.components.get_or_insert_default().add_security_scheme("token", scheme);
         for route in ROUTES {
             let operation = described(document, route);
             if operation.operation_id.as_deref() == Some("buy")
@@ -63,15 +65,6 @@ impl Modify for Operations {
             }
             responses.values_mut().for_each(require_headers);
         }
-    }
-}
-
-struct TokenScheme;
-
-impl Modify for TokenScheme {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-        document.components.get_or_insert_default().add_security_scheme("token", scheme);
     }
 }
 

@@ -152,10 +152,10 @@ pub async fn cancel(
     responses((status = 202, body = Order, description = "the money is on its way back")))]
 pub async fn refund(
     State(app): State<App>,
-    AdminSession(admin): AdminSession,
+    admin: AdminSession,
     OrderPath(key): OrderPath,
 ) -> Result<(StatusCode, Json<Order>), ApiError> {
-    let order = app.orders.administer(AdministratorStep::Refund, key, Some(admin)).await?;
+    let order = app.orders.administer(AdministratorStep::Refund, key, Some(admin.user)).await?;
     Ok((StatusCode::ACCEPTED, Json(order)))
 }
 
@@ -164,10 +164,10 @@ pub async fn refund(
     params(VoucherOfOrder), responses((status = 200, body = Order, description = "it is used")))]
 pub async fn redeem(
     State(app): State<App>,
-    AdminSession(admin): AdminSession,
+    admin: AdminSession,
     OrderPath(key): OrderPath,
 ) -> Result<Json<Order>, ApiError> {
-    Ok(Json(app.orders.administer(AdministratorStep::Redeem, key, Some(admin)).await?))
+    Ok(Json(app.orders.administer(AdministratorStep::Redeem, key, Some(admin.user)).await?))
 }
 
 /// Ends a refund that the payment gateway does not take: an administrator has given the money back outside it. The
@@ -176,11 +176,11 @@ pub async fn redeem(
     params(VoucherOfOrder), responses((status = 200, body = Order, description = "it is refunded")))]
 pub async fn settle(
     State(app): State<App>,
-    AdminSession(admin): AdminSession,
+    admin: AdminSession,
     OrderPath(key): OrderPath,
 ) -> Result<Json<Order>, ApiError> {
     let step = AdministratorStep::SettleOutside;
-    Ok(Json(app.orders.administer(step, key, Some(admin)).await?))
+    Ok(Json(app.orders.administer(step, key, Some(admin.user)).await?))
 }
 
 /// The steps that an order has taken after the purchase, the oldest first: what, by whom, when.
