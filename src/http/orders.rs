@@ -58,7 +58,7 @@ pub struct BuyBody {
 ///
 /// A body that names another user is refused (403). A buyer who asks too often, or too soon after a cancellation, is to wait
 /// (429). 500 is a defect: asking again names the order, if there is one.
-#[utoipa::path(post, path = "/api/vouchers/{id}/orders",
+#[utoipa::path(post, path = "/api/vouchers/{id}/orders", tag = "orders",
     request_body(content = BuyBody, description = "may be left out"),
     responses((status = 201, body = Order, description = "bought",
         headers(("Location" = String, description = "the order")))))]
