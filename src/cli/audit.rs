@@ -53,34 +53,28 @@ pub async fn run(args: AuditArgs) -> anyhow::Result<ExitCode> {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
+/// A column: its title, and what stands in it.
+type Column = (&'static str, fn(&VoucherAudit) -> String);
+
+const COLUMNS: [Column; 10] = [
+    ("VOUCHER", |audit| audit.voucher_id.to_string()),
+    ("INITIAL", |audit| audit.initial_stock.to_string()),
+    ("STOCK", |audit| audit.stock.to_string()),
+    ("ORDERS", |audit| audit.orders.to_string()),
+    ("USERS", |audit| audit.distinct_users.to_string()),
+    ("UNPAID", |audit| audit.life.unpaid.to_string()),
+    ("CANCELLED", |audit| audit.life.cancelled.to_string()),
+    ("REFUNDED", |audit| audit.life.refunded.to_string()),
+    ("PAYMENTS", |audit| audit.life.payments.to_string()),
+    ("VERDICT", |audit| if audit.holds { "holds" } else { "BROKEN" }.to_owned()),
+];
+
 fn table(audits: &[VoucherAudit]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header([
-        "VOUCHER",
-        "INITIAL",
-        "STOCK",
-        "ORDERS",
-        "USERS",
-        "UNPAID",
-        "CANCELLED",
-        "REFUNDED",
-        "PAYMENTS",
-        "VERDICT",
-    ]);
+    table.set_header(COLUMNS.map(|(title, _)| title));
     for audit in audits {
-        table.add_row([
-            audit.voucher_id.to_string(),
-            audit.initial_stock.to_string(),
-            audit.stock.to_string(),
-            audit.orders.to_string(),
-            audit.distinct_users.to_string(),
-            audit.life.unpaid.to_string(),
-            audit.life.cancelled.to_string(),
-            audit.life.refunded.to_string(),
-            audit.life.payments.to_string(),
-            if audit.holds { "holds" } else { "BROKEN" }.to_owned(),
-        ]);
+        table.add_row(COLUMNS.map(|(_, value)| value(audit)));
     }
     table
 }

@@ -18,13 +18,12 @@ use crate::config::{
     SecretArgs, ServerArgs, SmsArgs, StoreArgs,
 };
 use crate::http::health::Health;
-use crate::http::payments::WebhookPayments;
 use crate::http::revocations::Revocations;
 use crate::http::server::ServerLimits;
-use crate::http::sms::{LogSms, SmsGateway, WebhookSms};
+use crate::http::sms::{LogSms, SmsGateway};
 use crate::http::tokens::Tokens;
 use crate::http::unready;
-use crate::http::webhook::SigningKey;
+use crate::http::webhook::{SigningKey, Webhook};
 use crate::http::{self, App, AppParts, server};
 use crate::model::{SharedClock, SystemClock};
 use crate::orders::{Orders, PaymentGateway};
@@ -176,7 +175,7 @@ impl Payments {
             GatewaySettings::Http { url, secret, previous } => {
                 let (url, secret) = ((*url).clone(), secret.as_bytes());
                 let previous = previous.map(str::as_bytes);
-                let webhook = WebhookPayments::new(url, secret, Arc::new(SystemClock));
+                let webhook = Webhook::new(url, secret, Arc::new(SystemClock));
                 let webhook =
                     webhook.context("no certificates of authorities for SECKILL_PAYMENTS_URL")?;
                 Ok(Self::Http(Arc::new(webhook), SigningKey::new(secret).or(previous)))
@@ -349,7 +348,7 @@ fn sms_gateway(settings: &GatewaySettings<'_>) -> anyhow::Result<Option<Box<dyn 
         }
         GatewaySettings::Development => Ok(Some(Box::new(LogSms))),
         GatewaySettings::Http { url, secret, .. } => {
-            let sms = WebhookSms::new((*url).clone(), secret.as_bytes(), Arc::new(SystemClock));
+            let sms = Webhook::new((*url).clone(), secret.as_bytes(), Arc::new(SystemClock));
             let sms = sms.context("no certificates of authorities for SECKILL_SMS_URL")?;
             Ok(Some(Box::new(sms)))
         }

@@ -190,14 +190,8 @@ pub async fn run(command: VoucherCommand) -> anyhow::Result<()> {
             program::say(table)
         }
         VoucherCommand::Edit(args) => edit(args).await,
-        VoucherCommand::Pause(args) => {
-            let paused = VoucherChange { paused: Some(true), ..VoucherChange::default() };
-            change(args.id, paused, &args.database).await
-        }
-        VoucherCommand::Resume(args) => {
-            let resumed = VoucherChange { paused: Some(false), ..VoucherChange::default() };
-            change(args.id, resumed, &args.database).await
-        }
+        VoucherCommand::Pause(args) => pause(args, true).await,
+        VoucherCommand::Resume(args) => pause(args, false).await,
         VoucherCommand::Cancel(CancelArgs { id, yes, database }) => {
             let cancel = async |database: &Database| cancel(database, id, yes).await;
             database.with_database(Access::Write, cancel).await
@@ -211,6 +205,11 @@ pub async fn run(command: VoucherCommand) -> anyhow::Result<()> {
             change(id, restocked, &database).await
         }
     }
+}
+
+async fn pause(OneArgs { id, database }: OneArgs, is_paused: bool) -> anyhow::Result<()> {
+    let paused = VoucherChange { paused: Some(is_paused), ..VoucherChange::default() };
+    change(id, paused, &database).await
 }
 
 async fn edit(args: EditArgs) -> anyhow::Result<()> {

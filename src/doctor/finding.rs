@@ -11,9 +11,11 @@ const ROUND_TRIPS: usize = 5;
 const SLOW_ROUND_TRIP: Duration = Duration::from_millis(20);
 
 /// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
+#[strum(serialize_all = "snake_case")]
 pub enum Level {
     /// As it should be.
+    #[strum(serialize = "ok")]
     Fine,
     /// Worth knowing.
     Note,
@@ -21,17 +23,6 @@ pub enum Level {
     Danger,
     /// `serve` would not start, or would not sell.
     Broken,
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(match self {
-            Self::Fine => "ok",
-            Self::Note => "note",
-            Self::Danger => "danger",
-            Self::Broken => "broken",
-        })
-    }
 }
 
 /// What was found, and what to do about it.

@@ -7,7 +7,6 @@ use axum::extract::State;
 
 use super::auth::AdminSession;
 use super::problem::Code;
-use super::schemas::Id;
 use super::vouchers::PathId;
 use super::{ApiError, App};
 use crate::model::VoucherId;
@@ -21,12 +20,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Audits a voucher: counts its orders in the database and judges the promises. One audit is under way
 /// at a time in one server.
-#[utoipa::path(post, path = "/api/vouchers/{id}/audit", tag = "operations",
-    operation_id = "audit_voucher",
-    params(("id" = Id, Path, description = "the voucher")),
-    responses(
-        (status = 200, body = VoucherAudit, description = "the verdict, from one snapshot"),
-    ))]
+#[utoipa::path(post, path = "/api/vouchers/{id}/audit", tag = "operations", operation_id = "audit_voucher",
+    responses((status = 200, body = VoucherAudit, description = "the verdict, from one snapshot")))]
 pub async fn create(
     State(app): State<App>,
     _: AdminSession,

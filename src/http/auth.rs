@@ -1,15 +1,64 @@
-//! The user behind a request, as extractors: without a good token the handler is not called.
+//! Who asks: the kind of client that a route is for, and the extractors that find out who sent a request. `limits.rs` says how
+//! often each of them may ask, and how many at once.
+
+use std::convert::Infallible;
 
 use axum::extract::{FromRef, FromRequestParts};
+use axum::http::HeaderValue;
+use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap};
 
+use super::address::ClientAddress;
 use super::problem::Code;
 use super::{ApiError, App};
 use crate::model::UserId;
 use crate::store::users;
 
-/// A user who is logged in.
+/// The kind of client that a route is for. It decides whose requests are limited, and what the route refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// Somebody who may do without a token.
+    Anybody,
+    /// Somebody with a token. The requests of an administrator count against a limit of their own
+    /// (`Limits::administration`), once the server knows that the user is one: so buyers take none of theirs.
+    Buyer,
+    /// Somebody with a token whose user must be an administrator, which the handler checks.
+    Administrator,
+    /// Somebody who logs in. Each address has its share, whatever token it shows: it takes nothing from the others.
+    Stranger,
+    /// Somebody who logs in. Its work holds no database connection, so it may be dropped when the client leaves.
+    ConnectedStranger,
+    /// The payment gateway, which signs what it sends.
+    Gateway,
+    /// An operator's monitoring, which is answered without a store.
+    Operator,
+}
+
+impl Who {
+    /// Whether the route needs a token.
+    pub const fn has_token(self) -> bool {
+        matches!(self, Self::Buyer | Self::Administrator)
+    }
+
+    /// What each such route may refuse. Every one refuses a body that is too large or breaks off.
+    pub const fn refusals(self) -> &'static [Code] {
+        use Code::{Forbidden, InvalidRequest, TooManyRequests, Unauthenticated, Unavailable};
+        match self {
+            Self::Anybody => &[InvalidRequest, Unavailable],
+            Self::Buyer => &[InvalidRequest, Unavailable, Unauthenticated, TooManyRequests],
+            Self::Administrator => {
+                &[InvalidRequest, Unavailable, Unauthenticated, TooManyRequests, Forbidden]
+            }
+            Self::Stranger | Self::ConnectedStranger => {
+                &[InvalidRequest, Unavailable, TooManyRequests]
+            }
+            Self::Gateway => &[InvalidRequest, Unavailable, Forbidden],
+            Self::Operator => &[InvalidRequest],
+        }
+    }
+}
+
+/// A user who is logged in: without a good token the handler is not called.
 #[derive(Debug, Clone, Copy)]
 pub struct Session {
     /// The user.
@@ -21,37 +70,35 @@ where
     App: FromRef<S>,
 {
     type Rejection = ApiError;
+    /// A request that has no session counts against its address.
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        // A request was looked at already if it came through a layer of `limits.rs`.
+        if let Some(session) = parts.extensions.get() {
+            return Ok(*session);
+        }
         let app = App::from_ref(state);
-        app.session(&parts.headers, &parts.extensions)
+        app.session_of(parts.headers.get(AUTHORIZATION)).or_else(|refused| {
+            app.memory().limits.admit_stranger(app.address_of(parts))?;
+            Err(refused)
+        })
     }
 }
 
 impl App {
-    /// The session of a request. A request that has none counts against its address.
-    pub(super) fn session(
-        &self,
-        headers: &HeaderMap,
-        extensions: &Extensions,
-    ) -> Result<Session, ApiError> {
-        // A request was looked at already if it came through a layer of `admission.rs`.
-        if let Some(session) = extensions.get() {
-            return Ok(*session);
-        }
-        self.session_of(headers).or_else(|refused| {
-            let address = self.address_of(headers, extensions);
-            self.memory().limits.admit_stranger(address)?;
-            Err(refused)
-        })
-    }
-
-    pub(super) fn session_of(&self, headers: &HeaderMap) -> Result<Session, ApiError> {
-        let token = self.tokens.verify(headers)?;
+    /// The session of a value of `Authorization`.
+    pub(super) fn session_of(&self, token: Option<&HeaderValue>) -> Result<Session, ApiError> {
+        let token = self.tokens.verify(token)?;
         if self.revocations.is_void(&token) {
             let detail = "the user has ended the session: log in again";
             return Err(ApiError::new(Code::Unauthenticated).detail(detail));
         }
         Ok(Session { user: token.user })
+    }
+
+    /// The client's address of a request.
+    pub(super) fn address_of(&self, parts: &Parts) -> ClientAddress {
+        let trusted = &self.settings.trusted_proxies.0;
+        ClientAddress::of(&parts.headers, &parts.extensions, trusted)
     }
 }
 
@@ -61,14 +108,14 @@ impl Session {
         let user = users::find(app.database.pool(), self.user).await?;
         let may = user.is_some_and(|user| app.settings.admin_phones.has(&user.phone));
         if may {
-            app.memory().limits.remember_administrator(self.user);
+            app.memory().limits.administrators.insert(self.user, ());
         }
         Ok(may)
     }
 }
 
-/// A session that may administer: the user's phone is an administrator's by the configuration of now,
-/// whenever the token was issued. That costs a look-up, on routes that are rarely used.
+/// The user of a session that may administer: the phone is an administrator's by the configuration of now, whenever the token
+/// was issued. That costs a look-up, on routes that are rarely used.
 #[derive(Debug, Clone, Copy)]
 pub struct AdminSession {
     /// The administrator.
@@ -81,12 +128,33 @@ where
 {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let app = App::from_ref(state);
         let session = Session::from_request_parts(parts, state).await?;
-        if session.may_administer(&app).await? {
-            Ok(Self { user: session.user })
-        } else {
-            Err(ApiError::new(Code::Forbidden))
-        }
+        let may_administer = session.may_administer(&App::from_ref(state)).await?;
+        may_administer.then_some(Self { user: session.user }).ok_or(ApiError::new(Code::Forbidden))
+    }
+}
+
+/// From whom a request comes that needs no token. If it has one, that is verified where it counts.
+#[derive(Debug)]
+pub struct Anybody {
+    pub(super) address: ClientAddress,
+    pub(super) token: Option<HeaderValue>,
+}
+
+impl FromRequestParts<App> for Anybody {
+    type Rejection = Infallible;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        let token = parts.headers.get(AUTHORIZATION).cloned();
+        Ok(Self { address: app.address_of(parts), token })
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for ClientAddress
+where
+    App: FromRef<S>,
+{
+    type Rejection = Infallible;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        Ok(App::from_ref(state).address_of(parts))
     }
 }

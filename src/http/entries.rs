@@ -7,11 +7,9 @@ use axum::response::IntoResponse;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::admission::Anybody;
-use super::auth::{AdminSession, Session};
+use super::auth::{AdminSession, Anybody, Session};
 use super::body::JsonBody;
 use super::problem::Code;
-use super::schemas::Id;
 use super::vouchers::PathId;
 use super::{ApiError, App};
 use crate::model::{Clock, Draw, Entry, Line, PUBLIC_NUMBER, UserId, VoucherId, is_public_number};
@@ -25,7 +23,6 @@ async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Entry, ApiE
 
 /// Enters the draw of a voucher, or stands in line for it: once, however often it is asked for.
 #[utoipa::path(post, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "enter",
-    params(("id" = Id, Path, description = "the voucher")),
     responses(
         (status = 200, body = Entry, description = "the buyer had entered before"),
         (status = 201, body = Entry, description = "entered"),
@@ -49,7 +46,6 @@ pub async fn enter(
 
 /// One's own latest entry for a voucher, and the place in line.
 #[utoipa::path(get, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "find_entry",
-    params(("id" = Id, Path, description = "the voucher")),
     responses(
         (status = 200, body = Entry, description = "the entry"),
     ))]
@@ -64,11 +60,8 @@ pub async fn find(
 /// Leaves the draw, or the line: the place is lost.
 ///
 /// Nobody leaves a draw between the close of its entries and the draw (409 `draw_closed`).
-#[utoipa::path(delete, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "leave",
-    params(("id" = Id, Path, description = "the voucher")),
-    responses(
-        (status = 204, description = "the buyer waits no longer, or did not"),
-    ))]
+#[utoipa::path(delete, path = "/api/vouchers/{id}/entries", operation_id = "leave",
+    responses((status = 204, description = "the buyer waits no longer, or did not")))]
 pub async fn leave(
     State(app): State<App>,
     session: Session,
@@ -86,7 +79,6 @@ pub async fn leave(
 ///
 /// `not_found`: the voucher has no draw.
 #[utoipa::path(get, path = "/api/vouchers/{id}/draw", tag = "entries", operation_id = "find_draw",
-    params(("id" = Id, Path, description = "the voucher")),
     responses(
         (status = 200, body = Draw, description = "at most a second old"),
     ))]
@@ -107,11 +99,8 @@ fn no_draw() -> ApiError {
 }
 
 /// How many wait for a voucher, and how far its draw is.
-#[utoipa::path(get, path = "/api/vouchers/{id}/line", tag = "entries", operation_id = "count_line",
-    params(("id" = Id, Path, description = "the voucher")),
-    responses(
-        (status = 200, body = Line, description = "the numbers"),
-    ))]
+#[utoipa::path(get, path = "/api/vouchers/{id}/line", operation_id = "count_line",
+    responses((status = 200, body = Line, description = "the numbers")))]
 pub async fn line(
     State(app): State<App>,
     _: AdminSession,
@@ -135,7 +124,6 @@ pub struct NumberBody {
 /// `draw_open`: the entries are not closed yet. `draw_closed`: the draw has another number, or takes none. `not_found`: the
 /// voucher has no draw. While the sale is paused or over, nothing is drawn.
 #[utoipa::path(put, path = "/api/vouchers/{id}/draw", tag = "entries", operation_id = "tell_number",
-    params(("id" = Id, Path, description = "the voucher")),
     request_body = NumberBody,
     responses(
         (status = 204, description = "the draw has this number"),

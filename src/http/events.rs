@@ -15,11 +15,10 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::address::ClientAddress;
-use super::admission::Anybody;
+use super::auth::Anybody;
 use super::event_hub::{Newest, Topic};
 use super::limits::StreamPermit;
 use super::problem::Code;
-use super::schemas::Id;
 use super::vouchers::PathId;
 use super::{ApiError, App};
 use crate::model::{Clock, VoucherId};
@@ -132,11 +131,9 @@ async fn stream(app: &App, client: ClientAddress, topic: Topic) -> Result<Respon
 /// changed. A reader who is slow gets the newest state and not what was between. After 15 seconds of
 /// silence comes the time. The stream ends when the server stops; `retry` says when to open another one. When there are as many
 /// streams as there may be, in all or of one address, the answer is 503.
-#[utoipa::path(get, path = "/api/events", tag = "events", operation_id = "watch_vouchers",
-    responses(
-        (status = 200, content_type = "text/event-stream", body = StreamEvent,
-            description = "events, until the client leaves; the schema is that of each event"),
-    ))]
+#[utoipa::path(get, path = "/api/events", operation_id = "watch_vouchers",
+    responses((status = 200, content_type = "text/event-stream", body = StreamEvent,
+        description = "events, until the client leaves; the schema is that of each event")))]
 pub async fn of_all(State(app): State<App>, client: ClientAddress) -> Result<Response, ApiError> {
     stream(&app, client, Topic::FirstPage).await
 }
@@ -144,12 +141,9 @@ pub async fn of_all(State(app): State<App>, client: ClientAddress) -> Result<Res
 /// Events of one voucher.
 ///
 /// As `GET /api/events`.
-#[utoipa::path(get, path = "/api/vouchers/{id}/events", tag = "events", operation_id = "watch_voucher",
-    params(("id" = Id, Path, description = "the voucher")),
-    responses(
-        (status = 200, content_type = "text/event-stream", body = StreamEvent,
-            description = "events, until the client leaves; the schema is that of each event"),
-    ))]
+#[utoipa::path(get, path = "/api/vouchers/{id}/events", operation_id = "watch_voucher",
+    responses((status = 200, content_type = "text/event-stream", body = StreamEvent,
+        description = "events, until the client leaves; the schema is that of each event")))]
 pub async fn of_voucher(
     State(app): State<App>,
     from: Anybody,

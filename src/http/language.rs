@@ -2,6 +2,8 @@
 
 use axum::http::{HeaderMap, header};
 
+use super::accepted;
+
 /// Languages that titles are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
@@ -20,8 +22,8 @@ impl Language {
         }
     }
 
-    /// The words in this language.
-    pub const fn choose(self, english: &'static str, chinese: &'static str) -> &'static str {
+    /// What is in this language.
+    pub fn choose<T>(self, english: T, chinese: T) -> T {
         match self {
             Self::English => english,
             Self::Chinese => chinese,
@@ -39,25 +41,11 @@ impl Language {
 
     /// Chinese when `Accept-Language` weighs it above English, English otherwise.
     pub fn preferred(headers: &HeaderMap) -> Self {
-        let Some(header) =
-            headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok())
-        else {
-            return Self::English;
-        };
-        let mut best = (0.0, Self::English);
-        for range in header.split(',') {
-            let mut parts = range.split(';');
-            let tag = parts.next().unwrap_or_default().trim();
-            let Some(language) = Self::named(tag) else { continue };
-            let weight = parts
-                .find_map(|part| part.trim().strip_prefix("q=").map(str::to_owned))
-                .map_or(1.0, |weight| weight.parse::<f32>().unwrap_or(0.0));
-            // The first of equals wins, as it stands in the header.
-            if weight > best.0 {
-                best = (weight, language);
-            }
-        }
-        best.1
+        let ranges = accepted(headers, header::ACCEPT_LANGUAGE);
+        let known = ranges.filter_map(|(tag, weight)| Some((Self::named(tag)?, weight)));
+        // The first of equals wins, as it stands in the header.
+        let best = known.reduce(|best, next| if next.1 > best.1 { next } else { best });
+        best.map_or(Self::English, |(language, _)| language)
     }
 }
 

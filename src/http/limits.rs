@@ -1,5 +1,5 @@
 //! Every limit on requests within one server: how many may be under way at once, or how often somebody may ask, and how
-//! a request beyond it is answered. `admission.rs` has the layers that keep to them.
+//! a request beyond it is answered. `auth.rs` says who asks.
 //!
 //! Elsewhere are the limits of purchases (`purchase/options.rs`) with the rate of a buyer, which the requests here share;
 //! of steps that wait for one voucher (`store/step_turns.rs`); of login codes and tries, which all servers count
@@ -8,14 +8,23 @@
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::Router;
 use quick_cache::sync::Cache;
 
-use super::ApiError;
 use super::address::ClientAddress;
+use super::auth::{Anybody, Session, Who};
+use super::problem::Code;
+use super::{ApiError, App};
 use crate::config::ServerArgs;
-use crate::model::{BucketRate, Full, Limit, Limiter, Permit, TokenBuckets, UserId};
+use crate::model::{BucketRate, Full, Limit, Limiter, Permit, TokenBuckets, UserId, VoucherId};
+use crate::purchase::sales::Sale;
 use crate::store::step_turns::{BUYERS_STEPS_OF_A_VOUCHER, STEPS_OF_A_VOUCHER};
 use crate::telemetry::{self, name};
 
@@ -83,7 +92,8 @@ pub struct Limits {
     buyers: Limiter<UserId>,
     addresses: TokenBuckets<IpAddr>,
     networks: TokenBuckets<IpAddr>,
-    administrators: Cache<UserId, ()>,
+    /// Users who are administrators by the configuration of this process.
+    pub(super) administrators: Cache<UserId, ()>,
 }
 
 /// A stream of events, from its beginning to its end.
@@ -127,46 +137,30 @@ impl Limits {
         }
     }
 
-    /// `user` is an administrator by the configuration of this process.
-    pub(super) fn remember_administrator(&self, user: UserId) {
-        self.administrators.insert(user, ());
-    }
-
-    /// One more request of a buyer. `None`: an administrator, whom the limits of buyers do not concern.
-    pub(super) fn admit_buyer(&self, user: UserId) -> Result<Option<Permit<UserId>>, ApiError> {
-        if self.administrators.get(&user).is_some() {
-            return Ok(None);
-        }
-        let permit = self.buyers.take(Some(user));
-        permit.map(Some).map_err(|full| refusal(full, "share", user))
-    }
-
     /// A request without a good token asks.
     pub(super) fn admit_stranger(&self, address: ClientAddress) -> Result<(), ApiError> {
-        if is_exempt(address) {
-            return Ok(());
-        }
         let token = self.take_token(address);
         token.map_err(|wait| refusal(Full::Key(wait), "address", address.customer()))
     }
 
-    /// By the rate of the address and that of its network.
-    fn take_token(&self, address: ClientAddress) -> Result<(), Duration> {
-        self.addresses.take(address.customer())?;
-        self.networks.take(address.network())
-    }
-
     /// Somebody who has no token yet asks for one of `limiter`.
-    pub(super) fn admit_login(
+    fn admit_login(
         &self,
         limiter: &Limiter<IpAddr>,
         address: ClientAddress,
     ) -> Result<Permit<IpAddr>, ApiError> {
-        if is_exempt(address) {
-            return Ok(limiter.take(None)?);
-        }
-        let permit = limiter.take_at_rate(Some(address.network()), || self.take_token(address));
+        let network = (!is_exempt(address)).then(|| address.network());
+        let permit = limiter.take_at_rate(network, || self.take_token(address));
         permit.map_err(|full| refusal(full, "address", address.customer()))
+    }
+
+    /// By the rate of the address and that of its network.
+    fn take_token(&self, address: ClientAddress) -> Result<(), Duration> {
+        if is_exempt(address) {
+            return Ok(());
+        }
+        self.addresses.take(address.customer())?;
+        self.networks.take(address.network())
     }
 
     /// Room for one more stream of `client`, whatever it is about; `None`: there are as many as there may be.
@@ -175,6 +169,104 @@ impl Limits {
         let permit = self.streams.take(Some(client.customer())).ok()?;
         metrics::gauge!(name::EVENT_STREAMS).increment(1);
         Some(StreamPermit([permit, of_network]))
+    }
+}
+
+impl App {
+    /// Lets `user` ask the database once. `None`: an administrator, whom the limits of buyers do not concern.
+    fn admit_user(&self, user: UserId) -> Result<Option<Permit<UserId>>, ApiError> {
+        let limits = &self.memory().limits;
+        if limits.administrators.get(&user).is_some() {
+            return Ok(None);
+        }
+        let permit = limits.buyers.take(Some(user)).map_err(|full| refusal(full, "share", user))?;
+        // It counts and names for itself.
+        self.purchases.admit(user).map_err(ApiError::too_many_requests)?;
+        Ok(Some(permit))
+    }
+
+    /// Lets somebody who needs no token ask the database once: a buyer by the buyer's rate, a stranger by that of the
+    /// address.
+    pub(super) fn admit_anybody(&self, from: &Anybody) -> Result<(), ApiError> {
+        match self.session_of(from.token.as_ref()) {
+            Ok(session) => self.admit_user(session.user).map(drop),
+            Err(_) => self.memory().limits.admit_stranger(from.address),
+        }
+    }
+
+    /// The sale of a voucher. A request for one that memory does not have, and that may be made up, asks the database.
+    pub(super) async fn sale_for(
+        &self,
+        from: &Anybody,
+        voucher: VoucherId,
+    ) -> Result<Arc<Sale>, ApiError> {
+        if !self.purchases.remembers(voucher) {
+            self.admit_anybody(from)?;
+        }
+        let sale = self.purchases.sale(voucher).await?;
+        sale.ok_or(ApiError::new(Code::VoucherNotFound))
+    }
+}
+
+/// One of the [`Limits`].
+pub(super) type Which = fn(&Limits) -> &Limiter<IpAddr>;
+
+/// `routes`, of which one more request than the limit allows is refused.
+pub fn limited<S: Clone + Send + Sync + 'static>(
+    app: &App,
+    which: Which,
+    who: Who,
+    routes: Router<S>,
+) -> Router<S> {
+    routes.route_layer(from_fn_with_state((app.clone(), which, who), pass))
+}
+
+/// Load shedding: beyond the limit a request is refused at once, so that it does not queue for the few
+/// connections of these routes.
+async fn pass(
+    State((app, which, who)): State<(App, Which, Who)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let held = match admit_request(&app, which, who, &mut parts).await {
+        Ok(held) => held,
+        Err(error) => return error.into_response(),
+    };
+    let answer = async move {
+        let _held = held;
+        next.run(Request::from_parts(parts, body)).await
+    };
+    if who == Who::ConnectedStranger {
+        return answer.await;
+    }
+    // All others run to their ends, also if their clients leave: a connection on which a statement was broken off would
+    // be lost to the pool for a while.
+    let answer = tokio::spawn(answer).await;
+    answer.unwrap_or_else(|_panic| ApiError::new(Code::Internal).into_response())
+}
+
+/// What the request has until it ends.
+async fn admit_request(
+    app: &App,
+    which: Which,
+    who: Who,
+    parts: &mut Parts,
+) -> Result<(Permit<IpAddr>, Option<Permit<UserId>>), ApiError> {
+    let limits = &app.memory().limits;
+    match who {
+        Who::Anybody | Who::Gateway | Who::Operator => Ok((which(limits).take(None)?, None)),
+        Who::Buyer | Who::Administrator => {
+            let session = Session::from_request_parts(parts, app).await?;
+            let of_buyer = app.admit_user(session.user)?;
+            // For the handler.
+            parts.extensions.insert(session);
+            let limiter = if of_buyer.is_some() { which(limits) } else { &limits.administration };
+            Ok((limiter.take(None)?, of_buyer))
+        }
+        Who::Stranger | Who::ConnectedStranger => {
+            Ok((limits.admit_login(which(limits), app.address_of(parts))?, None))
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The JSON API. [`mod@router`] lists every route; one file a resource; [`problem`] holds the
 //! one error type that becomes a response, so handlers return it and nothing else.
 
+mod accepted;
 pub mod address;
-mod admission;
 pub mod audits;
 pub mod auth;
 pub mod body;
@@ -10,7 +10,6 @@ mod docs_page;
 pub mod entries;
 pub mod event_hub;
 pub mod events;
-mod failure_cause;
 pub mod health;
 mod language;
 mod limits;
@@ -38,8 +37,10 @@ pub mod voucher_pages;
 pub mod vouchers;
 pub mod webhook;
 
-pub use admission::{Who, limited};
+pub(crate) use accepted::accepted;
+pub use auth::Who;
 pub use language::Language;
+pub use limits::limited;
 pub use problem::ApiError;
 pub use router::{ROUTES, Route, api, router, served, with_common_layers};
 pub use state::{App, AppParts};

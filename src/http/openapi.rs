@@ -1,4 +1,5 @@
-//! The API described: OpenAPI 3.1. Successes are described where the handlers are, refusals by the table of routes.
+//! The API described: OpenAPI 3.1. Successes are described where the handlers are, ids in paths and refusals by the table of
+//! routes.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,10 @@ use axum::routing::get;
 use chrono::{DateTime, Utc};
 use serde_json::json;
 use utoipa::openapi::extensions::Extensions;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, HeaderBuilder, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::openapi::{Content, HeaderBuilder, Ref, RefOr, Required, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::event_hub::VoucherEvent;
@@ -25,7 +26,7 @@ use crate::model::OrderStatus;
 /// Where the description is.
 pub(super) const PATH: &str = "/api/openapi.json";
 
-/// What the handlers say of themselves, and what [`ROUTES`] says of their refusals.
+/// What the handlers say of themselves, and what [`ROUTES`] says of their ids and refusals.
 #[derive(Debug, OpenApi)]
 #[openapi(
     info(title = "seckill", description = "A flash-sale voucher backend. Every refusal and \
@@ -35,13 +36,15 @@ pub(super) const PATH: &str = "/api/openapi.json";
         `method_not_allowed`, and `Allow` names those that the route takes (`HEAD` with every \
         `GET`). What is not HTTP is 400, and a head beyond 32 KiB is 431, without a body."),
     components(schemas(Problem, Id, PageSize, ProblemCode, VoucherEvent<'static>, TimeEvent)),
-    modifiers(&Operations, &TokenScheme)
+    modifiers(&Operations)
 )]
 pub struct ApiDoc;
 
 impl Modify for Operations {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         document.merge(Self::openapi());
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        document.components.get_or_insert_default().add_security_scheme("token", scheme);
         for route in ROUTES {
             let operation = described(document, route);
             if operation.operation_id.as_deref() == Some("buy")
@@ -49,6 +52,9 @@ impl Modify for Operations {
             {
                 // A purchase needs no body, but `null` is none. The annotation knows no such body.
                 body.required = None;
+            }
+            if let Some(id) = id_in(route.path) {
+                operation.parameters.get_or_insert_default().insert(0, id.into());
             }
             if route.who.has_token() {
                 operation.security = Some(vec![SecurityRequirement::new("token", [""; 0])]);
@@ -59,15 +65,6 @@ impl Modify for Operations {
             }
             responses.values_mut().for_each(require_headers);
         }
-    }
-}
-
-struct TokenScheme;
-
-impl Modify for TokenScheme {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-        document.components.get_or_insert_default().add_security_scheme("token", scheme);
     }
 }
 
@@ -118,6 +115,14 @@ fn described<'a>(document: &'a mut utoipa::openapi::OpenApi, route: &Route) -> &
         _ => None,
     });
     operation.unwrap_or_else(|| unreachable!("the handler says another path of {route:?}"))
+}
+
+/// The id in a path, which names a thing as the path does.
+fn id_in(path: &str) -> Option<Parameter> {
+    let (thing, _) = path.strip_prefix("/api/")?.split_once("s/{id}")?;
+    let id = ParameterBuilder::new().name("id").parameter_in(ParameterIn::Path);
+    let id = id.required(Required::True).description(Some(format!("the {thing}")));
+    Some(id.schema(Some(Ref::from_schema_name("Id"))).build())
 }
 
 /// What a route refuses, by status.

@@ -9,7 +9,7 @@ use super::health::Readiness;
 use super::{ApiError, App};
 
 /// Whether the process answers at all.
-#[utoipa::path(get, path = "/healthz", tag = "operations",
+#[utoipa::path(get, path = "/healthz",
     responses((status = 200, body = String, description = "alive", content_type = "text/plain")))]
 pub async fn healthz() -> &'static str {
     "ok\n"
@@ -17,7 +17,7 @@ pub async fn healthz() -> &'static str {
 
 /// Whether the process should get requests: not while it ends, and not while other servers can do what it cannot,
 /// because it is cut off from the stores. A store that is away for all servers makes none of them unready.
-#[utoipa::path(get, path = "/readyz", tag = "operations",
+#[utoipa::path(get, path = "/readyz",
     responses(
         (status = 200, body = Readiness, description = "ready"),
         (status = 503, body = Readiness, description = "the process is cut off, or it ends"),
@@ -31,7 +31,7 @@ pub async fn readyz(State(app): State<App>) -> (StatusCode, Json<Readiness>) {
 }
 
 /// Counters and histograms, in the text format of Prometheus. At most a second old.
-#[utoipa::path(get, path = "/metrics", tag = "operations",
+#[utoipa::path(get, path = "/metrics",
     responses((status = 200, body = String, description = "Prometheus text format",
         content_type = "text/plain")))]
 pub async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, ApiError> {

@@ -12,7 +12,7 @@ use super::auth::{AdminSession, Session};
 use super::body::OptionalJsonBody;
 use super::problem::{Code, Refusal};
 use super::query::{Page, UrlQuery, next_page};
-use super::schemas::{Id, PageSize};
+use super::schemas::Id;
 use super::vouchers::PathId;
 use super::{ApiError, App};
 use crate::model::{Order, OrderId, Outcome, UserId, VoucherId};
@@ -59,12 +59,9 @@ pub struct BuyBody {
 /// A body that names another user is refused (403). A buyer who asks too often, or too soon after a cancellation, is to wait
 /// (429). 500 is a defect: asking again names the order, if there is one.
 #[utoipa::path(post, path = "/api/vouchers/{id}/orders", tag = "orders",
-    params(("id" = Id, Path, description = "the voucher")),
     request_body(content = BuyBody, description = "may be left out"),
-    responses(
-        (status = 201, body = Order, description = "bought",
-            headers(("Location" = String, description = "the order"))),
-    ))]
+    responses((status = 201, body = Order, description = "bought",
+        headers(("Location" = String, description = "the order")))))]
 pub async fn buy(
     State(app): State<App>,
     session: Session,
@@ -102,15 +99,9 @@ pub async fn buy_counted(
 }
 
 /// One's own orders, newest first.
-#[utoipa::path(get, path = "/api/orders", tag = "orders", operation_id = "list_orders",
-    params(
-        ("before" = Option<Id>, Query, description = "only ids below this"),
-        ("limit" = Option<PageSize>, Query, description = "1 to 100, 20 when left out"),
-    ),
-    responses(
-        (status = 200, body = [Order], description = "a page",
-            headers(("Link" = String, description = "the next page, if there may be one"))),
-    ))]
+#[utoipa::path(get, path = "/api/orders", operation_id = "list_orders", params(Page<OrderId>),
+    responses((status = 200, body = [Order], description = "a page",
+        headers(("Link" = String, description = "the next page, if there may be one")))))]
 pub async fn list(
     State(app): State<App>,
     session: Session,
@@ -123,11 +114,8 @@ pub async fn list(
 }
 
 /// One of the user's own orders. Another user's order is not found.
-#[utoipa::path(get, path = "/api/orders/{id}", tag = "orders", operation_id = "find_order",
-    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
-    responses(
-        (status = 200, body = Order, description = "the order"),
-    ))]
+#[utoipa::path(get, path = "/api/orders/{id}", operation_id = "find_order", params(VoucherOfOrder),
+    responses((status = 200, body = Order, description = "the order")))]
 pub async fn find(
     State(app): State<App>,
     session: Session,
@@ -138,12 +126,8 @@ pub async fn find(
 
 /// Cancels an unpaid order: one's own, or anybody's for an administrator. Its voucher is on sale again, and
 /// its buyer may buy again.
-#[utoipa::path(post, path = "/api/orders/{id}/cancellation", tag = "orders",
-    operation_id = "cancel_order",
-    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
-    responses(
-        (status = 200, body = Order, description = "it is cancelled"),
-    ))]
+#[utoipa::path(post, path = "/api/orders/{id}/cancellation", operation_id = "cancel_order",
+    params(VoucherOfOrder), responses((status = 200, body = Order, description = "it is cancelled")))]
 pub async fn cancel(
     State(app): State<App>,
     session: Session,
@@ -163,11 +147,9 @@ pub async fn cancel(
 
 /// Gives the money of a paid order back. The order is refunded, and its voucher on sale again, when the payment
 /// gateway has it; an order that cost nothing, at once.
-#[utoipa::path(post, path = "/api/orders/{id}/refund", tag = "orders", operation_id = "refund_order",
-    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
-    responses(
-        (status = 202, body = Order, description = "the money is on its way back"),
-    ))]
+#[utoipa::path(post, path = "/api/orders/{id}/refund", operation_id = "refund_order",
+    params(VoucherOfOrder),
+    responses((status = 202, body = Order, description = "the money is on its way back")))]
 pub async fn refund(
     State(app): State<App>,
     admin: AdminSession,
@@ -178,12 +160,8 @@ pub async fn refund(
 }
 
 /// Redeems a paid order, once.
-#[utoipa::path(post, path = "/api/orders/{id}/redemption", tag = "orders",
-    operation_id = "redeem_order",
-    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
-    responses(
-        (status = 200, body = Order, description = "it is used"),
-    ))]
+#[utoipa::path(post, path = "/api/orders/{id}/redemption", operation_id = "redeem_order",
+    params(VoucherOfOrder), responses((status = 200, body = Order, description = "it is used")))]
 pub async fn redeem(
     State(app): State<App>,
     admin: AdminSession,
@@ -194,12 +172,8 @@ pub async fn redeem(
 
 /// Ends a refund that the payment gateway does not take: an administrator has given the money back outside it. The
 /// order is refunded, its voucher is on sale again, and the gateway is not asked any more.
-#[utoipa::path(post, path = "/api/orders/{id}/settlement", tag = "orders",
-    operation_id = "settle_order",
-    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
-    responses(
-        (status = 200, body = Order, description = "it is refunded"),
-    ))]
+#[utoipa::path(post, path = "/api/orders/{id}/settlement", operation_id = "settle_order",
+    params(VoucherOfOrder), responses((status = 200, body = Order, description = "it is refunded")))]
 pub async fn settle(
     State(app): State<App>,
     admin: AdminSession,
@@ -210,11 +184,8 @@ pub async fn settle(
 }
 
 /// The steps that an order has taken after the purchase, the oldest first: what, by whom, when.
-#[utoipa::path(get, path = "/api/orders/{id}/steps", tag = "orders", operation_id = "list_steps",
-    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
-    responses(
-        (status = 200, body = [LoggedStep], description = "the log"),
-    ))]
+#[utoipa::path(get, path = "/api/orders/{id}/steps", operation_id = "list_steps",
+    params(VoucherOfOrder), responses((status = 200, body = [LoggedStep], description = "the log")))]
 pub async fn list_steps(
     State(app): State<App>,
     _: AdminSession,

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -12,10 +12,9 @@ use utoipa::ToSchema;
 use super::auth::{AdminSession, Session};
 use super::orders::{OrderPath, VoucherOfOrder};
 use super::problem::Code;
-use super::schemas::{Amount, Id};
+use super::schemas::Amount;
 use super::webhook::{SIGNATURE, Webhook};
 use super::{ApiError, App};
-use crate::model::SharedClock;
 use crate::model::whole_number::maybe_whole_number;
 use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::payments::{Money, Notice, NoticeOutcome, OpenPayment, PaymentId};
@@ -27,32 +26,21 @@ const LIST_LENGTH: i64 = 100;
 /// The longest name that a gateway may give to money or to a payment, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 
+impl Webhook {
+    /// Sends what is a row in the database, which is tried again from there.
+    async fn send_work(&self, message: &serde_json::Value) -> Result<(), GatewayError> {
+        self.send(message, 1).await.map(|_| ()).map_err(GatewayError)
+    }
+}
+
 /// The payment gateway of an operator: a service that takes signed messages, and sends some.
 ///
 /// `{"type": "payment", "payment_id", "order_id", "amount", "pay_by"}` is answered `{"pay_url"}`;
 /// `{"type": "refund", "refund_id", "payment_id", "transaction_id", "amount"}` and
 /// `{"type": "cancellation", "payment_id", "order_id"}` are answered with any 2xx. Each may come more than once, by
 /// the same name.
-#[derive(Debug)]
-pub struct WebhookPayments(Webhook);
-
-impl WebhookPayments {
-    /// Messages to `url`, `http` or `https`, signed with `secret`.
-    ///
-    /// # Errors
-    /// When the URL is `https` and the machine has no certificates of authorities.
-    pub fn new(url: Uri, secret: &[u8], clock: SharedClock) -> std::io::Result<Self> {
-        Webhook::new(url, secret, clock).map(Self)
-    }
-
-    /// Sends what is a row in the database, which is tried again from there.
-    async fn send_work(&self, message: &serde_json::Value) -> Result<(), GatewayError> {
-        self.0.send(message, 1).await.map(|_| ()).map_err(GatewayError)
-    }
-}
-
 #[async_trait]
-impl PaymentGateway for WebhookPayments {
+impl PaymentGateway for Webhook {
     async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
         #[derive(Deserialize)]
         struct Announced {
@@ -63,7 +51,7 @@ impl PaymentGateway for WebhookPayments {
             "order_id": request.payment.order, "amount": request.amount, "pay_by": request.pay_by,
         });
         // Once: its buyer asks again.
-        let answer = self.0.send(&message, 1).await.map_err(GatewayError)?;
+        let answer = self.send(&message, 1).await.map_err(GatewayError)?;
         let answer: Result<Announced, _> = serde_json::from_slice(&answer);
         let answer = answer.map_err(|error| GatewayError(format!("no pay_url: {error}")))?;
         // Browsers go there: a script must not hide in it.
@@ -93,11 +81,8 @@ impl PaymentGateway for WebhookPayments {
 /// Begins a payment of one's own order, or finds the one that is pending: who asks twice pays once.
 ///
 /// 503 with `Retry-After: 60`: no payment gateway is set up.
-#[utoipa::path(post, path = "/api/orders/{id}/payments", tag = "payments", operation_id = "pay",
-    params(("id" = Id, Path, description = "the order"), VoucherOfOrder),
-    responses(
-        (status = 201, body = OpenPayment, description = "where to pay and until when"),
-    ))]
+#[utoipa::path(post, path = "/api/orders/{id}/payments", operation_id = "pay", params(VoucherOfOrder),
+    responses((status = 201, body = OpenPayment, description = "where to pay and until when")))]
 pub async fn create(
     State(app): State<App>,
     session: Session,
@@ -175,9 +160,7 @@ impl NotificationBody {
 /// kept, and shown to administrators. What says that a part of the money went back is refused (422). 503: send it again.
 #[utoipa::path(post, path = "/api/payments/notifications", tag = "payments",
     operation_id = "notify_payment", request_body = NotificationBody,
-    responses(
-        (status = 204, description = "it is settled, now or before"),
-    ))]
+    responses((status = 204, description = "it is settled, now or before")))]
 pub async fn notify(
     State(app): State<App>,
     headers: HeaderMap,
@@ -190,11 +173,8 @@ pub async fn notify(
 
 /// Takes a notification: `body`, and its signature.
 pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(), ApiError> {
-    let is_signed = app
-        .payment_key
-        .as_ref()
-        .zip(signature)
-        .is_some_and(|(key, signature)| key.verifies(signature, body));
+    let signed = app.payment_key.as_ref().zip(signature);
+    let is_signed = signed.is_some_and(|(key, signature)| key.verifies(signature, body));
     if !is_signed {
         return Err(ApiError::new(Code::Forbidden).detail("the signature is missing or wrong"));
     }

@@ -5,7 +5,7 @@
 //! that the request prefers, and the request's id. Causes are logged there, once, and never sent.
 
 use std::borrow::Cow;
-use std::fmt::Display;
+use std::fmt::{self, Debug, Display};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tracing::Level;
 
-use super::failure_cause::FailureCause;
 use super::language::Language;
 use crate::model::Member;
 pub use crate::model::refusal::{Code, ProblemKind, Refusal};
@@ -99,6 +98,31 @@ impl ApiError {
             member: self.member.as_ref().filter(|it| !matches!(it, Member::RetryAfter(_))),
         };
         serde_json::to_vec(&document).unwrap_or_else(|error| unreachable!("only text: {error}"))
+    }
+}
+
+/// Why a request failed, and the level of its line in the log.
+#[derive(Clone)]
+struct FailureCause {
+    level: Level,
+    error: Arc<dyn Display + Send + Sync>,
+}
+
+impl Debug for FailureCause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.level, self.error)
+    }
+}
+
+impl FailureCause {
+    /// What happens by the thousand when it happens is `DEBUG`: the metrics count it, and what changed is logged
+    /// once, by the store's handle or the circuit breaker.
+    fn log(&self, code: &str, request_id: &str) {
+        let error = &self.error;
+        match self.level {
+            Level::ERROR => tracing::error!(%error, code, request_id, "a request failed"),
+            _ => tracing::debug!(%error, code, request_id, "a request failed"),
+        }
     }
 }
 

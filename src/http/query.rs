@@ -6,8 +6,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderName, header};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use utoipa::{IntoParams, PartialSchema};
 
 use super::ApiError;
+use super::schemas::{Id, PageSize};
 
 /// A query string that has the members of `T`.
 #[derive(Debug)]
@@ -23,13 +25,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for UrlQuery<T> {
 }
 
 /// Which part of a list.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub struct Page<T> {
-    /// Only ids below this.
+#[into_params(parameter_in = Query)]
+pub struct Page<T: PartialSchema> {
+    /// only ids below this
+    #[param(value_type = Option<Id>)]
     pub before: Option<T>,
-    /// How many at most.
+    /// 1 to 100, 20 when left out
     #[serde(default)]
+    #[param(value_type = Option<PageSize>)]
     pub limit: PageLimit,
 }
 

@@ -18,8 +18,9 @@ use tower_http::trace::TraceLayer;
 use tracing::Span;
 use utoipa::OpenApi;
 
-use super::admission::{Which, Who, limited};
+use super::auth::Who;
 use super::language::Language;
+use super::limits::{Which, limited};
 use super::problem::Code;
 use super::request_id::{self, X_REQUEST_ID};
 use super::vouchers;
@@ -29,8 +30,12 @@ use crate::telemetry::{self, name};
 
 /// How long a browser may remember what a page of another origin may do.
 const PREFLIGHT_FOR: Duration = Duration::from_secs(3600);
-/// Headers that a traced page adds to each of its requests (W3C Trace Context and Baggage).
-const TRACE_HEADERS: [HeaderName; 3] = [
+/// Headers that a page of another origin may send. A traced page adds three to each of its requests (W3C Trace Context and
+/// Baggage).
+const REQUEST_HEADERS: [HeaderName; 6] = [
+    AUTHORIZATION,
+    CONTENT_TYPE,
+    X_REQUEST_ID,
     HeaderName::from_static("traceparent"),
     HeaderName::from_static("tracestate"),
     HeaderName::from_static("baggage"),
@@ -191,12 +196,7 @@ fn cross_origin(origins: Vec<HeaderValue>) -> CorsLayer {
     CorsLayer::new()
         .allow_origin(origins)
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
-        .allow_headers(
-            [AUTHORIZATION, CONTENT_TYPE, X_REQUEST_ID]
-                .into_iter()
-                .chain(TRACE_HEADERS)
-                .collect::<Vec<_>>(),
-        )
+        .allow_headers(REQUEST_HEADERS)
         .expose_headers([DATE, LOCATION, LINK, RETRY_AFTER, WWW_AUTHENTICATE, X_REQUEST_ID])
         .max_age(PREFLIGHT_FOR)
 }

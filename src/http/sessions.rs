@@ -174,11 +174,9 @@ fn limits_of_address(
 }
 
 /// Sends a login code.
-#[utoipa::path(post, path = "/api/login-codes", tag = "sessions", request_body = LoginCodeBody,
-    responses(
-        (status = 202, body = LoginCodeSent,
-            description = "the code is on its way; it is good for two minutes from the first request on, once"),
-    ))]
+#[utoipa::path(post, path = "/api/login-codes", request_body = LoginCodeBody,
+    responses((status = 202, body = LoginCodeSent,
+        description = "the code is on its way; it is good for two minutes from the first request on, once")))]
 pub async fn send_code(
     State(app): State<App>,
     address: ClientAddress,
@@ -237,11 +235,9 @@ async fn check(
 /// Logs in; the first login makes the user.
 ///
 /// A code that is wrong, used or too old is refused (401).
-#[utoipa::path(post, path = "/api/sessions", tag = "sessions", operation_id = "create_session",
+#[utoipa::path(post, path = "/api/sessions", operation_id = "create_session",
     request_body = SessionBody,
-    responses(
-        (status = 201, body = SessionCreated, description = "the token is good for seven days"),
-    ))]
+    responses((status = 201, body = SessionCreated, description = "the token is good for seven days")))]
 pub async fn create(
     State(app): State<App>,
     address: ClientAddress,
@@ -277,20 +273,16 @@ pub async fn create(
 }
 
 /// The user to whom the token belongs.
-#[utoipa::path(get, path = "/api/me", tag = "sessions",
-    responses(
-        (status = 200, body = UserBody, description = "the user"),
-    ))]
+#[utoipa::path(get, path = "/api/me",
+    responses((status = 200, body = UserBody, description = "the user")))]
 pub async fn me(State(app): State<App>, session: Session) -> Result<Json<UserBody>, ApiError> {
     let user = users::find(app.database.pool(), session.user).await?;
     user.map(|user| Json(UserBody::of(user, &app))).ok_or_else(user_is_gone)
 }
 
 /// Ends every session of the user, on all servers within about a second.
-#[utoipa::path(delete, path = "/api/sessions", tag = "sessions",
-    responses(
-        (status = 204, description = "no token that the user had is good any more"),
-    ))]
+#[utoipa::path(delete, path = "/api/sessions",
+    responses((status = 204, description = "no token that the user had is good any more")))]
 pub async fn end_all(State(app): State<App>, session: Session) -> Result<StatusCode, ApiError> {
     let revoked = revocations::revoke(app.database.pool(), session.user).await?;
     app.revocations.add(session.user, revoked.ok_or_else(user_is_gone)?);

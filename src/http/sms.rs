@@ -1,11 +1,9 @@
 //! Where login codes go.
 
 use async_trait::async_trait;
-use axum::http::Uri;
 use serde_json::json;
 
 use super::webhook::{TRIES, Webhook};
-use crate::model::SharedClock;
 
 /// Sends text messages.
 #[async_trait]
@@ -32,22 +30,9 @@ impl SmsGateway for LogSms {
     }
 }
 
-/// Posts each message to a URL, signed, as JSON: `{"phone", "code", "expires_in_s"}`.
-#[derive(Debug)]
-pub struct WebhookSms(Webhook);
-
-impl WebhookSms {
-    /// Messages to `url`, `http` or `https`, signed with `secret`.
-    ///
-    /// # Errors
-    /// When the URL is `https` and the machine has no certificates of authorities.
-    pub fn new(url: Uri, secret: &[u8], clock: SharedClock) -> std::io::Result<Self> {
-        Webhook::new(url, secret, clock).map(Self)
-    }
-}
-
+/// Each message is `{"phone", "code", "expires_in_s"}`.
 #[async_trait]
-impl SmsGateway for WebhookSms {
+impl SmsGateway for Webhook {
     async fn send_login_code(
         &self,
         phone: &str,
@@ -55,6 +40,6 @@ impl SmsGateway for WebhookSms {
         expires_in_s: u64,
     ) -> Result<(), String> {
         let message = json!({ "phone": phone, "code": code, "expires_in_s": expires_in_s });
-        self.0.send(&message, TRIES).await.map(|_| ())
+        self.send(&message, TRIES).await.map(|_| ())
     }
 }

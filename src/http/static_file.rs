@@ -9,6 +9,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tokio::sync::OnceCell;
 
+use super::accepted;
+
 /// A file that does not change while the program runs.
 #[derive(Debug)]
 pub struct StaticFile {
@@ -30,10 +32,8 @@ impl StaticFile {
         let mut response = if takes_gzip(headers) {
             let make = async || {
                 let bytes = self.bytes.clone();
-                match tokio::task::spawn_blocking(move || compressed(&bytes)).await {
-                    Ok(made) => made,
-                    Err(error) => panic!("a file could not be compressed: {error}"),
-                }
+                let made = tokio::task::spawn_blocking(move || compressed(&bytes)).await;
+                made.unwrap_or_else(|error| panic!("a file could not be compressed: {error}"))
             };
             let bytes = self.gzip.get_or_init(make).await.clone();
             ([(header::CONTENT_ENCODING, "gzip")], bytes).into_response()
@@ -55,16 +55,9 @@ fn compressed(bytes: &[u8]) -> Bytes {
     }
 }
 
-/// Whether gzip is among what `Accept-Encoding` names, with a weight above zero.
 fn takes_gzip(headers: &HeaderMap) -> bool {
-    let codings = headers.get_all(header::ACCEPT_ENCODING).iter();
-    let mut codings =
-        codings.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
-    codings.any(|coding| {
-        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        let weight = weight.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse::<f32>);
-        name.trim().eq_ignore_ascii_case("gzip") && weight.is_ok_and(|weight| weight > 0.0)
-    })
+    let mut codings = accepted(headers, header::ACCEPT_ENCODING);
+    codings.any(|(coding, _)| coding.eq_ignore_ascii_case("gzip"))
 }
 
 #[cfg(test)]

@@ -40,10 +40,7 @@ impl TextFile {
             }
             texts.map(Texts)
         });
-        match language {
-            Language::English => english,
-            Language::Chinese => chinese,
-        }
+        language.choose(english, chinese)
     }
 }
 

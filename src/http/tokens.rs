@@ -1,7 +1,7 @@
 //! Session tokens: JSON Web Tokens (RFC 7519) signed with HMAC-SHA256, verified without a look-up. A token is
 //! `header.claims.signature`, each part in base64; the signature is of the two before it.
 
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderValue;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -98,14 +98,13 @@ impl Tokens {
         format!("{signed}.{signature}")
     }
 
-    /// Checks the token of a request.
+    /// Checks the token of a request, the value of its `Authorization`.
     ///
     /// # Errors
     /// When there is none, or it was not signed with our secret, or it has expired.
-    pub fn verify(&self, headers: &HeaderMap) -> Result<VerifiedToken, ApiError> {
+    pub fn verify(&self, token: Option<&HeaderValue>) -> Result<VerifiedToken, ApiError> {
         let refused = |detail| ApiError::new(Code::Unauthenticated).detail(detail);
-        let token = headers
-            .get(header::AUTHORIZATION)
+        let token = token
             .ok_or_else(|| refused("the request has no Authorization header"))?
             .to_str()
             .ok()

@@ -33,16 +33,13 @@ pub struct OrdersQuery {
 #[utoipa::path(get, path = "/api/vouchers/{id}/orders", tag = "orders",
     operation_id = "list_orders_of_voucher",
     params(
-        ("id" = Id, Path, description = "the voucher"),
         ("status" = Option<OrderStatus>, Query, description = "only orders in this state"),
         ("before" = Option<Id>, Query, description = "only ids below this"),
         ("limit" = Option<PageSize>, Query, description = "1 to 100, 20 when left out"),
     ),
-    responses(
-        (status = 200, description = "a page, or CSV",
-            content((Vec<OrderOfBuyer> = "application/json"), (String = "text/csv")),
-            headers(("Link" = String, description = "the next page, if there may be one"))),
-    ))]
+    responses((status = 200, description = "a page, or CSV",
+        content((Vec<OrderOfBuyer> = "application/json"), (String = "text/csv")),
+        headers(("Link" = String, description = "the next page, if there may be one")))))]
 pub async fn list(
     State(app): State<App>,
     _: AdminSession,
@@ -67,12 +64,7 @@ pub async fn list(
 }
 
 fn wants_csv(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
-    accept.is_some_and(|accept| {
-        let mut types =
-            accept.split(',').map(|one| one.split(';').next().unwrap_or_default().trim());
-        types.any(|one| one.eq_ignore_ascii_case("text/csv"))
-    })
+    super::accepted(headers, header::ACCEPT).any(|(kind, _)| kind.eq_ignore_ascii_case("text/csv"))
 }
 
 /// All orders as CSV, read as fast as the client takes them: nothing of the database is held while it is

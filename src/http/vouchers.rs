@@ -7,11 +7,9 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::{HeaderName, StatusCode, header, request::Parts};
 use axum::response::{IntoResponse, Response};
 
-use super::admission::Anybody;
-use super::auth::AdminSession;
+use super::auth::{AdminSession, Anybody};
 use super::body::JsonBody;
 use super::query::{Page, PageLimit, UrlQuery};
-use super::schemas::{Id, PageSize};
 use super::voucher_pages::VoucherBody;
 use super::{ApiError, App};
 use crate::model::voucher_terms::{NewVoucher, VoucherChange};
@@ -33,16 +31,10 @@ impl<S: Send + Sync, T: FromStr<Err = InvalidId> + Send> FromRequestParts<S> for
 }
 
 /// Vouchers, newest first, at most a second old.
-#[utoipa::path(get, path = "/api/vouchers", tag = "vouchers", operation_id = "list_vouchers",
-    params(
-        ("before" = Option<Id>, Query, description = "only ids below this"),
-        ("limit" = Option<PageSize>, Query, description = "1 to 100, 20 when left out"),
-    ),
-    responses(
-        (status = 200, body = [VoucherBody], description = "a page",
-            headers(("Date" = String, description = "by the clock that sales go by"),
-                ("Link" = String, description = "the next page, if there may be one"))),
-    ))]
+#[utoipa::path(get, path = "/api/vouchers", operation_id = "list_vouchers", params(Page<VoucherId>),
+    responses((status = 200, body = [VoucherBody], description = "a page",
+        headers(("Date" = String, description = "by the clock that sales go by"),
+            ("Link" = String, description = "the next page, if there may be one")))))]
 pub async fn list(
     State(app): State<App>,
     from: Anybody,
@@ -63,12 +55,9 @@ fn sale_date(app: &App) -> [(HeaderName, String); 1] {
 }
 
 /// One voucher.
-#[utoipa::path(get, path = "/api/vouchers/{id}", tag = "vouchers", operation_id = "find_voucher",
-    params(("id" = Id, Path, description = "the voucher")),
-    responses(
-        (status = 200, body = VoucherBody, description = "the stock is at most a second old",
-            headers(("Date" = String, description = "by the clock that sales go by"))),
-    ))]
+#[utoipa::path(get, path = "/api/vouchers/{id}", operation_id = "find_voucher",
+    responses((status = 200, body = VoucherBody, description = "the stock is at most a second old",
+        headers(("Date" = String, description = "by the clock that sales go by")))))]
 pub async fn find(
     State(app): State<App>,
     from: Anybody,
@@ -82,12 +71,9 @@ pub async fn find(
 /// Puts a voucher on sale.
 ///
 /// A sale that ends before it begins, or in the year 10000, is refused (422).
-#[utoipa::path(post, path = "/api/vouchers", tag = "vouchers", operation_id = "create_voucher",
-    request_body = NewVoucher,
-    responses(
-        (status = 201, body = VoucherBody, description = "the voucher",
-            headers(("Location" = String, description = "the voucher"))),
-    ))]
+#[utoipa::path(post, path = "/api/vouchers", operation_id = "create_voucher", request_body = NewVoucher,
+    responses((status = 201, body = VoucherBody, description = "the voucher",
+        headers(("Location" = String, description = "the voucher")))))]
 pub async fn create(
     State(app): State<App>,
     _: AdminSession,
@@ -107,12 +93,9 @@ pub async fn create(
 ///
 /// `draw_closed`: the draw has its public number and is to come; until then only texts and a later end change. `sale_cancelled`:
 /// the sale is over for good. A sale that would end before it begins is refused (422).
-#[utoipa::path(patch, path = "/api/vouchers/{id}", tag = "vouchers", operation_id = "change_voucher",
-    params(("id" = Id, Path, description = "the voucher")),
+#[utoipa::path(patch, path = "/api/vouchers/{id}", operation_id = "change_voucher",
     request_body = VoucherChange,
-    responses(
-        (status = 200, body = VoucherBody, description = "the voucher as it is now"),
-    ))]
+    responses((status = 200, body = VoucherBody, description = "the voucher as it is now")))]
 pub async fn change(
     State(app): State<App>,
     _: AdminSession,

@@ -37,16 +37,10 @@ const MAX_SENTENCE: usize = 300;
 const MAX_SIGNATURES: usize = 8;
 
 /// The secret that two services share; while it is changed, also the former one.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct SigningKey {
     key: hmac::Key,
     previous: Option<Box<hmac::Key>>,
-}
-
-impl std::fmt::Debug for SigningKey {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("SigningKey").finish_non_exhaustive()
-    }
 }
 
 impl SigningKey {

@@ -49,15 +49,11 @@ pub fn page(language: Language) -> HtmlPage<'static, impl Serialize> {
         (question())
     };
     HtmlPage {
-        language,
-        title: texts["title"],
-        path: "/board",
         styles: &["vendor/uplot.css", "board.css"],
         libraries: &["vendor/uplot.js"],
         modules: &MODULES,
-        needs_scripts: true,
-        texts,
         main,
+        ..HtmlPage::of("/board", language, texts)
     }
 }
 

@@ -1,28 +1,15 @@
 //! The orders of the sale on the board, and money that waits for somebody.
 
 use maud::{Markup, html};
+use strum::VariantNames;
 
 use super::form_field::field;
 use crate::http::Texts;
+use crate::model::OrderStatus;
 
 /// The orders of the sale that is watched.
 pub(super) fn orders(texts: &Texts) -> Markup {
-    let states = [
-        ("unpaid", texts["order_unpaid"]),
-        ("paid", texts["order_paid"]),
-        ("used", texts["order_used"]),
-        ("cancelled", texts["order_cancelled"]),
-        ("refunding", texts["order_refunding"]),
-        ("refunded", texts["order_refunded"]),
-    ];
-    let columns = [
-        texts["order"],
-        texts["buyer"],
-        texts["order_state"],
-        texts["amount"],
-        texts["placed"],
-        texts["actions"],
-    ];
+    let columns = ["order", "buyer", "order_state", "amount", "placed", "actions"];
     html! {
         section.panel #orders aria-labelledby="orders-title" {
             h2 #orders-title { (texts["orders_title"]) }
@@ -30,14 +17,16 @@ pub(super) fn orders(texts: &Texts) -> Markup {
                 (field("order-status", texts["order_state"], html! {
                     select #order-status aria-describedby="order-status-error" {
                         option value="" { (texts["all_states"]) }
-                        @for (value, name) in states { option value=(value) { (name) } }
+                        @for state in OrderStatus::VARIANTS {
+                            option value=(state) { (texts[&*format!("order_{state}")]) }
+                        }
                     }
                 }))
                 button.quiet #orders-csv type="button" { (texts["csv"]) }
             }
             p #orders-state.state role="status" tabindex="-1" {}
             table.stacked {
-                thead { tr { @for name in columns { th scope="col" { (name) } } } }
+                (head(texts, &columns))
                 tbody #order-rows {}
             }
             div.choice {
@@ -48,30 +37,22 @@ pub(super) fn orders(texts: &Texts) -> Markup {
     }
 }
 
+/// The head of a table: the key of each column's text.
+fn head(texts: &Texts, columns: &[&str]) -> Markup {
+    html! { thead { tr { @for column in columns { th scope="col" { (texts[*column]) } } } } }
+}
+
 /// Money that waits to be given back, money that went back twice, and money that belongs to no payment.
 pub(super) fn money(texts: &Texts) -> Markup {
-    let refunds = [
-        texts["order"],
-        texts["amount"],
-        texts["reason"],
-        texts["tries"],
-        texts["next_attempt"],
-        texts["last_error"],
-    ];
-    let unmatched = [
-        texts["transaction"],
-        texts["payment"],
-        texts["amount"],
-        texts["received"],
-        texts["returned"],
-    ];
+    let refunds = ["order", "amount", "reason", "tries", "next_attempt", "last_error"];
+    let unmatched = ["transaction", "payment", "amount", "received", "returned"];
     let list = |id: &str, title: &str, about: &str, columns: &[&str]| {
         html! {
             h3 { (title) }
             p.note { (about) }
             p.state id={ (id) "-none" } {}
             table.stacked hidden {
-                thead { tr { @for name in columns { th scope="col" { (name) } } } }
+                (head(texts, columns))
                 tbody id=(id) {}
             }
         }

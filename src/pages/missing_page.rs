@@ -10,7 +10,7 @@ use maud::html;
 use super::page::{HtmlPage, PageFiles, PageLanguage};
 use super::site::Site;
 use crate::http::problem::Code;
-use crate::http::{ApiError, Language, TextFile};
+use crate::http::{ApiError, Language, TextFile, accepted};
 
 /// What the page says.
 static TEXTS: TextFile = TextFile::new(include_str!("missing_page.toml"));
@@ -63,27 +63,21 @@ fn without_slash(uri: &Uri) -> Option<String> {
 
 /// A browser that opens a page names HTML; a script, and a program, take anything.
 fn wants_html(headers: &HeaderMap) -> bool {
-    let types = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    types.flat_map(|value| value.split(',')).any(|kind| kind.trim().starts_with("text/html"))
+    accepted(headers, header::ACCEPT).any(|(kind, _)| kind.eq_ignore_ascii_case("text/html"))
 }
 
 fn render(site: &Site, language: Language) -> String {
     let texts = TEXTS.of(language);
     let page = HtmlPage {
-        language,
-        title: texts["title"],
-        path: "",
-        styles: &[],
-        libraries: &[],
         // It keeps the language that was chosen.
         modules: &["page.js"],
         needs_scripts: false,
-        texts,
         main: html! {
             h1 { (texts["title"]) }
             p { (texts["about"]) }
             p { a href="/" { (texts["start"]) } }
         },
+        ..HtmlPage::of("", language, texts)
     };
     page.render(site)
 }

@@ -14,7 +14,7 @@ use url::form_urlencoded;
 use super::assets::ICON;
 use super::site::Site;
 use crate::http::static_file::StaticFile;
-use crate::http::{Language, TextFile};
+use crate::http::{Language, TextFile, Texts};
 
 /// A page loads what this program serves and nothing else. No script makes HTML of text: what a voucher
 /// is called stays text (`require-trusted-types-for`).
@@ -64,6 +64,15 @@ pub struct HtmlPage<'a, T> {
     pub main: Markup,
 }
 
+impl<'a> HtmlPage<'a, Texts> {
+    /// A page that has its texts and no content yet.
+    pub fn of(path: &'static str, language: Language, texts: &'a Texts) -> Self {
+        let (styles, libraries, modules) = (&[], &[], &[]);
+        let (title, main) = (texts["title"], html! {});
+        Self { language, title, path, styles, libraries, modules, needs_scripts: true, texts, main }
+    }
+}
+
 impl<T: Serialize> HtmlPage<'_, T> {
     /// The page as it is served.
     pub fn render(self, site: &Site) -> String {
@@ -108,16 +117,15 @@ impl<T: Serialize> HtmlPage<'_, T> {
 
 fn navigation(site: &Site, language: Language, path: &str) -> Markup {
     let frame = TEXTS.of(language);
-    let pages = site.navigation.iter().map(|(path, [english, chinese])| {
-        (*path, if language == Language::English { *english } else { *chinese })
-    });
     html! {
         header.top {
             div {
                 a.brand href="/" { "seckill" }
                 nav aria-label="seckill" {
-                    @for (target, name) in pages {
-                        a href=(target) aria-current=[(path == target).then_some("page")] { (name) }
+                    @for (target, [english, chinese]) in site.navigation {
+                        a href=(target) aria-current=[(path == *target).then_some("page")] {
+                            (language.choose(english, chinese))
+                        }
                     }
                     a href="/docs/" { (frame["api"]) }
                 }
@@ -166,10 +174,7 @@ impl PageFiles {
         PageLanguage(language): PageLanguage,
         headers: &HeaderMap,
     ) -> Response {
-        let file = match language {
-            Language::English => &self.english,
-            Language::Chinese => &self.chinese,
-        };
+        let file = language.choose(&self.english, &self.chinese);
         let mut response = file.answer(headers).await;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);

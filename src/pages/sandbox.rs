@@ -33,15 +33,9 @@ static TEXTS: TextFile =
 fn render(site: &Site, language: Language) -> String {
     let texts = TEXTS.of(language);
     let page = HtmlPage {
-        language,
-        title: texts["title"],
-        path: "/sandbox",
-        styles: &[],
-        libraries: &[],
         modules: &["sandbox.js"],
-        needs_scripts: true,
-        texts,
         main: content(site, texts),
+        ..HtmlPage::of("/sandbox", language, texts)
     };
     page.render(site)
 }

@@ -19,15 +19,9 @@ static TEXTS: TextFile = TextFile::new(concat!(
 pub fn page(language: Language) -> HtmlPage<'static, impl Serialize> {
     let texts = TEXTS.of(language);
     HtmlPage {
-        language,
-        title: texts["title"],
-        path: "/",
-        styles: &[],
-        libraries: &[],
         modules: &["storefront.js"],
-        needs_scripts: true,
-        texts,
         main: content(texts),
+        ..HtmlPage::of("/", language, texts)
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use seckill::http::sms::{SmsGateway, WebhookSms};
+use seckill::http::sms::SmsGateway;
+use seckill::http::webhook::Webhook;
 use seckill::model::ManualClock;
 
 /// A login code instead of a text message: kept for the test to read.
@@ -38,7 +39,7 @@ impl Gateway {
         match self {
             Self::Kept => Some(Box::new(kept.clone())),
             Self::Webhook(url) => {
-                let webhook = WebhookSms::new(url.parse().unwrap(), secret, clock.clone());
+                let webhook = Webhook::new(url.parse().unwrap(), secret, clock.clone());
                 Some(Box::new(webhook.unwrap()))
             }
             Self::Nothing => None,
