@@ -119,7 +119,7 @@ pub async fn list(
     let pool = app.database.pool();
     let orders = orders::list_of_user(pool, session.user, page.before, page.limit.0).await?;
     let ids = orders.iter().map(|order| order.id.to_string());
-    Ok((next_page("/api/orders", page.limit, ids), Json(orders)))
+    Ok((next_page("/api/orders?before=", page.limit, ids), Json(orders)))
 }
 
 /// One of the user's own orders. Another user's order is not found.

@@ -64,6 +64,7 @@ pub(super) fn money(texts: &Texts) -> Markup {
         texts["amount"],
         texts["received"],
         texts["returned"],
+        texts["resolved"],
     ];
     let list = |id: &str, title: &str, about: &str, columns: &[&str]| {
         html! {
