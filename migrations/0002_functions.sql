@@ -100,7 +100,7 @@ as 'select make_interval(secs => least(3600, 2 ^ least(given_up - 1, 12)))';
 --
 -- Each returns a row for each of `ids` that has no new order, and why: the word of a refusal, with the id of the live order
 -- (`already_bought`), when the sale begins (`sale_not_started`), or when the buyer may buy again (`too_many_requests`, after
--- the buyer cancelled an order). Words that are no answer to a buyer: `id_taken` (another order has the id), and, of
+-- the buyer gave an order up). Words that are no answer to a buyer: `id_taken` (another order has the id), and, of
 -- `sell_many` alone, `held`. For each order that is to be paid for it returns `ordered`, the amount, and until when to
 -- pay. Orders of a free voucher are paid at once and not returned, so that they cost no row of an answer.
 --
@@ -178,7 +178,7 @@ begin
 end
 $$;
 
--- Inserts those of the orders that have no answer, but none of a buyer who has cancelled one a moment ago, and returns how many.
+-- Inserts those of the orders that have no answer, but none of a buyer who has given one up a moment ago, and returns how many.
 create function insert_orders(
     voucher bigint, price bigint, pay_by timestamptz, ids bigint[], users bigint[], times timestamptz[], answers text[],
     at timestamptz
@@ -560,7 +560,7 @@ $$;
 -- Returns for each, in their order, `entered` (with the time, how many are ahead in line, and how many were offered an order in
 -- the last hour), `entered_before`, `left` or `not_entered`, or why not: `voucher_not_found`,
 -- `sale_not_started` (with the time), `sale_ended`, `sale_paused`, `already_bought` (with the order), `too_many_requests` (with
--- the time, after the buyer cancelled an order),
+-- the time, after the buyer gave an order up),
 -- `draw_closed` (the entries are, and the draw is to come), or `line_closed` (the voucher has no line, or anybody may buy
 -- it).
 create function enter_line(voucher bigint, buyers bigint[], ids uuid[])

@@ -56,8 +56,8 @@ pub struct BuyBody {
 
 /// Buys one voucher for the user of the token.
 ///
-/// A body that names another user is refused (403). A buyer who asks too often, or too soon after a cancellation, is to wait
-/// (429). 500 is a defect: asking again names the order, if there is one.
+/// A body that names another user is refused (403). A buyer who asks too often, or too soon after an order that was cancelled or not
+/// paid, is to wait (429). 500 is a defect: asking again names the order, if there is one.
 #[utoipa::path(post, path = "/api/vouchers/{id}/orders", tag = "orders",
     params(("id" = Id, Path, description = "the voucher")),
     request_body(content = BuyBody, description = "may be left out"),
