@@ -166,8 +166,8 @@ create index orders_of_user on orders (user_id, id);
 -- holds for every order, and only a query that states it can use the index: a look-up of one buyer's order never does,
 -- whatever the planner takes for cheap while the table is empty.
 create index orders_of_voucher on orders (voucher_id, status, id) where id > 0;
--- Orders that their buyers cancelled: who buys the voucher again waits (`rebuy_pause`). No plain purchase is in it.
-create index orders_cancelled_by_buyer on orders (voucher_id, user_id) where cancelled_by = 1;
+-- Orders that their buyers cancelled or did not pay: who buys the voucher again waits (`rebuy_pause`). No plain purchase is in it.
+create index orders_given_up on orders (voucher_id, user_id) where cancelled_by in (1, 3);
 -- Orders of all vouchers in one of the rarer states: an administrator's list. Orders that are paid, and so all that are
 -- bought of a free voucher, are not in it: a purchase pays for no entry. Only a query that says so can use it.
 create index orders_of_rare_status on orders (status, voucher_id, id) where status <> 2;
@@ -216,6 +216,9 @@ create table payments (
     -- What it took, and when it was confirmed to us.
     paid_amount      bigint      check (paid_amount > 0),
     confirmed_at     timestamptz,
+    -- What of it went back in parts, though nobody here had asked, and the gateway's names of these parts. A refund is of the rest.
+    returned_amount  bigint      not null default 0,
+    returned_parts   text[]      not null default '{}',
     -- Why it was given back.
     reason           text,
     created_at       timestamptz not null,
@@ -223,7 +226,8 @@ create table payments (
     announced        integer,
     primary key (voucher_id, order_id, number),
     constraint money_has_a_transaction
-        check ((status in (2, 4)) = (transaction_id is not null and paid_amount is not null))
+        check ((status in (2, 4)) = (transaction_id is not null and paid_amount is not null)),
+    constraint what_went_back_in_parts_is_not_all check (returned_amount between 0 and coalesce(paid_amount - 1, 0))
 );
 -- The same money is applied once, whatever it is said to be for. (Citus takes no such index: there it holds
 -- for one voucher, and `seckill audit` over all vouchers looks for the rest. See src/store/distribution.rs.)
@@ -293,11 +297,17 @@ create index refunds_given_back_twice on refunds (given_back_twice_at)
 
 -- Money that the gateway confirmed for a payment that is not ours: kept, and shown to administrators.
 create table unmatched_payments (
+    id              bigint      generated always as identity,
     transaction_id  text        not null,
     payment_id      text        not null,
     amount          bigint      not null,
     received_at     timestamptz not null,
     -- The gateway said that it gave the money back.
     returned_at     timestamptz,
+    -- When an administrator had settled it, and who; no user: somebody at the shell.
+    resolved_at     timestamptz,
+    resolved_by     bigint,
     primary key (transaction_id, payment_id, amount)
 );
+-- Those that somebody has to look at.
+create index unmatched_payments_open on unmatched_payments (id) where returned_at is null and resolved_at is null;

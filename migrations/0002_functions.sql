@@ -51,6 +51,8 @@ create function actor_buyer() returns smallint language sql immutable as 'select
 create function actor_administrator() returns smallint language sql immutable as 'select 2::smallint';
 create function actor_time() returns smallint language sql immutable as 'select 3::smallint';
 create function actor_gateway() returns smallint language sql immutable as 'select 4::smallint';
+-- Buyers give an order up by cancelling it, or by not paying in time. As the index `orders_given_up` says it.
+create function is_given_up(cancelled_by smallint) returns boolean language sql immutable as 'select cancelled_by in (1, 3)';
 
 -- Whom the stock of a voucher is held for.
 create function for_anybody() returns smallint language sql immutable as 'select 0::smallint';
@@ -85,11 +87,11 @@ create function sale_time() returns timestamptz
 language sql volatile
 as 'select clock_timestamp()';
 
--- How long a buyer who has cancelled so many orders of a voucher waits before buying it again: 1 s, 2 s, 4 s and so
+-- How long a buyer who has given up so many orders of a voucher waits before buying it again: 1 s, 2 s, 4 s and so
 -- on, up to an hour.
-create function rebuy_pause(cancelled bigint) returns interval
+create function rebuy_pause(given_up bigint) returns interval
 language sql immutable
-as 'select make_interval(secs => least(3600, 2 ^ least(cancelled - 1, 12)))';
+as 'select make_interval(secs => least(3600, 2 ^ least(given_up - 1, 12)))';
 
 -- Purchases: `sell` and `sell_many` are what the server calls, and `place_orders` is what both do for one voucher.
 --
@@ -98,7 +100,7 @@ as 'select make_interval(secs => least(3600, 2 ^ least(cancelled - 1, 12)))';
 --
 -- Each returns a row for each of `ids` that has no new order, and why: the word of a refusal, with the id of the live order
 -- (`already_bought`), when the sale begins (`sale_not_started`), or when the buyer may buy again (`too_many_requests`, after
--- the buyer cancelled an order). Words that are no answer to a buyer: `id_taken` (another order has the id), and, of
+-- the buyer gave an order up). Words that are no answer to a buyer: `id_taken` (another order has the id), and, of
 -- `sell_many` alone, `held`. For each order that is to be paid for it returns `ordered`, the amount, and until when to
 -- pay. Orders of a free voucher are paid at once and not returned, so that they cost no row of an answer.
 --
@@ -176,7 +178,7 @@ begin
 end
 $$;
 
--- Inserts those of the orders that have no answer, but none of a buyer who has cancelled one a moment ago, and returns how many.
+-- Inserts those of the orders that have no answer, but none of a buyer who has given one up a moment ago, and returns how many.
 create function insert_orders(
     voucher bigint, price bigint, pay_by timestamptz, ids bigint[], users bigint[], times timestamptz[], answers text[],
     at timestamptz
@@ -193,7 +195,7 @@ begin
     from unnest(ids, users, times, answers) asked (own, buyer, began, answer)
     where answer is null
       and (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
-           where o.voucher_id = voucher and o.user_id = buyer and o.cancelled_by = actor_buyer()) > at is not true;
+           where o.voucher_id = voucher and o.user_id = buyer and is_given_up(o.cancelled_by)) > at is not true;
     get diagnostics placed = row_count;
     return placed;
 end
@@ -214,7 +216,7 @@ begin
                    (select live.id from orders live
                     where live.voucher_id = voucher and live.user_id = buyer.u and is_live(live.status)) as earlier,
                    (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
-                    where o.voucher_id = voucher and o.user_id = buyer.u and o.cancelled_by = actor_buyer()) as again,
+                    where o.voucher_id = voucher and o.user_id = buyer.u and is_given_up(o.cancelled_by)) as again,
                    -- True if an earlier call of the same purchase placed the order; false if another
                    -- purchase has the id; null if nobody has it.
                    (select (o.user_id, o.created_at) = (buyer.u, buyer.began) from orders o
@@ -263,7 +265,7 @@ begin
            live.id, placed.amount,
            case answer when 'too_many_requests' then (
                             select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
-                            where o.voucher_id = voucher and o.user_id = u and o.cancelled_by = actor_buyer())
+                            where o.voucher_id = voucher and o.user_id = u and is_given_up(o.cancelled_by))
                        when 'sale_not_started' then (select s.begin_time from seckill_vouchers s where s.voucher_id = voucher)
                        else placed.pay_by end
     from unnest(ids, users, answers) as buyer (own, u, answer)
@@ -370,7 +372,7 @@ begin
     select array_agg(v order by v), array_agg(n order by v) into at_once, counts
     from (select v, count(*) as n, bool_or((select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
                                             where o.voucher_id = v and o.user_id = buyer
-                                              and o.cancelled_by = actor_buyer()) > at) as is_too_soon
+                                              and is_given_up(o.cancelled_by)) > at) as is_too_soon
           from unnest(vouchers, users) a (v, buyer) group by v) asked
     where sales[width_bucket(v, sales)] = v and n <= stocks[width_bucket(v, sales)] and is_too_soon is not true;
     if not insert_at_once(vouchers, ids, users, times, at_once, sales, prices, pay_bys) then
@@ -558,7 +560,7 @@ $$;
 -- Returns for each, in their order, `entered` (with the time, how many are ahead in line, and how many were offered an order in
 -- the last hour), `entered_before`, `left` or `not_entered`, or why not: `voucher_not_found`,
 -- `sale_not_started` (with the time), `sale_ended`, `sale_paused`, `already_bought` (with the order), `too_many_requests` (with
--- the time, after the buyer cancelled an order),
+-- the time, after the buyer gave an order up),
 -- `draw_closed` (the entries are, and the draw is to come), or `line_closed` (the voucher has no line, or anybody may buy
 -- it).
 create function enter_line(voucher bigint, buyers bigint[], ids uuid[])
@@ -590,7 +592,7 @@ begin
         earlier_id := (select o.id from orders o
                        where o.voucher_id = voucher and o.user_id = buyer and is_live(o.status));
         again := (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
-                  where o.voucher_id = voucher and o.user_id = buyer and o.cancelled_by = actor_buyer());
+                  where o.voucher_id = voucher and o.user_id = buyer and is_given_up(o.cancelled_by));
         until := null;
         ahead := null;
         outcome := case
@@ -803,7 +805,7 @@ begin
     end if;
     insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason,
                          next_attempt_at, created_at, announced)
-    select voucher, own, p.number, p.transaction_id, p.paid_amount, 'refund', at, at, p.announced
+    select voucher, own, p.number, p.transaction_id, p.paid_amount - p.returned_amount, 'refund', at, at, p.announced
     from payments p where p.order_id = own and p.voucher_id = voucher and p.status = payment_applied();
     if not found then
         raise exception 'order % is paid, and no payment was applied to it', own;
@@ -877,6 +879,21 @@ begin
 end
 $$;
 
+-- Locks the money of this name, and then the payment, which it returns; nulls: there is no such payment. Of two notices of
+-- one transaction, the second waits here and finds what the first has written.
+create function lock_payment(voucher bigint, own bigint, payment_number integer, transaction text) returns payments
+language plpgsql
+as $$
+declare
+    payment payments%rowtype;
+begin
+    perform pg_advisory_xact_lock(hashtextextended(transaction, voucher));
+    select p.* into payment
+    from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher for no key update;
+    return payment;
+end
+$$;
+
 -- The gateway took `paid` in the transaction of this name: the usual case, in which the order is unpaid and
 -- the amount is right. Returns `applied` or `unknown` (there is no such payment). Null: the case is another one and
 -- nothing was changed; `judge_payment` decides it.
@@ -892,45 +909,63 @@ set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
 declare
-    at timestamptz;
     payment payments%rowtype;
     found_status smallint;
 begin
-    -- Of two notifications at once, the second waits here and finds what the first has written.
-    perform pg_advisory_xact_lock(hashtextextended(transaction, voucher));
-    select p.* into payment
-    from payments p
-    where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
-    for no key update;
-    if not found then
+    payment := lock_payment(voucher, own, payment_number, transaction);
+    if payment.number is null then
         return 'unknown';
     end if;
-    if paid <> payment.amount or payment.status in (payment_applied(), payment_given_back())
-       or exists (select from payments p
-                  where p.transaction_id = transaction and p.voucher_id = voucher) then
+    select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher for no key update;
+    if found_status is distinct from order_unpaid() or paid <> payment.amount or payment.transaction_id is not null
+       or exists (select from payments p where p.transaction_id = transaction and p.voucher_id = voucher)
+       or exists (select from early_returns r where r.transaction_id = transaction and r.voucher_id = voucher) then
         return null;
     end if;
-    select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
-    for no key update;
-    if found_status is distinct from order_unpaid()
-       or exists (select from early_returns r
-                  where r.transaction_id = transaction and r.voucher_id = voucher) then
-        return null;
-    end if;
-    at := sale_time();
-    perform write_step(voucher, own, 'paid', found_status, actor_gateway(), null, at);
-    update payments set status = payment_applied(), transaction_id = transaction, paid_amount = paid, confirmed_at = at
-    where order_id = own and number = payment_number and voucher_id = voucher;
-    perform cancel_other_payments(voucher, own, at);
+    perform write_payment(voucher, payment, transaction, paid, 'applied', sale_time());
     return 'applied';
 end
 $$;
 
--- The same in every other case. It returns the first that fits:
+-- The same in every other case: `payment_outcome` says which one it is, and `write_payment` writes what follows. If the
+-- gateway said before that it gave the money back, it returns what `record_return` does.
+create function judge_payment(
+    voucher bigint, own bigint, payment_number integer, transaction text, paid bigint
+)
+returns text
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    payment payments%rowtype;
+    outcome text;
+    at timestamptz;
+    kept_as integer;
+    kind smallint;
+begin
+    payment := lock_payment(voucher, own, payment_number, transaction);
+    outcome := payment_outcome(voucher, own, payment, transaction, paid);
+    at := sale_time();
+    if outcome in ('unknown', 'repeated') then
+        return outcome;
+    end if;
+    kept_as := write_payment(voucher, payment, transaction, paid, outcome, at);
+    for kind in select r.done_by from early_returns r
+                where r.transaction_id = transaction and r.voucher_id = voucher and r.amount = paid
+                order by r.told_at, r.done_by
+    loop
+        outcome := record_return(voucher, own, kept_as, kind, null, at);
+    end loop;
+    return outcome;
+end
+$$;
+
+-- What becomes of money. It returns the first that fits, and locks the sale and the order unless the money is known:
 --
 --     there is no such payment                                     unknown          the server keeps the money
---     the order has this money already                             repeated         nothing
 --     another order of the voucher has this money                  unknown          the server keeps the notice
+--     the order has this money already                             repeated         nothing
 --     there is no such order any more                              order_missing    the money goes back
 --     it is not what was asked for                                 wrong_amount     the money goes back
 --     the order is unpaid                                          applied          the order is paid
@@ -941,49 +976,29 @@ $$;
 --     it is cancelled otherwise                                    order_cancelled  the money goes back
 --     it is paid, used, refunding or refunded                      order_paid       the money goes back
 --
--- If the gateway said before that it gave the money back, it returns what `record_return` does.
+-- The order's own money may be kept as another of its payments. Money that paid for another order, whoever looks after the
+-- shop has to see.
 --
 -- Why an order that time cancelled is revived: the buyer paid for what is still there, so no promise is broken. If a person
 -- cancelled it, the buyer may have been told so. Whether the sale is over or paused does not matter: the buyer bought
 -- in time.
-create function judge_payment(
-    voucher bigint, own bigint, payment_number integer, transaction text, paid bigint
-)
-returns text
+create function payment_outcome(voucher bigint, own bigint, payment payments, transaction text, paid bigint) returns text
 language plpgsql
-set enable_seqscan = off
-set lock_timeout = '350ms'
 as $$
 declare
-    at timestamptz;
-    payment payments%rowtype;
+    known_of bigint := (select p.order_id from payments p where p.transaction_id = transaction and p.voucher_id = voucher);
     sale seckill_vouchers%rowtype;
     bought orders%rowtype;
-    known_of bigint;
-    outcome text;
-    kept_as integer;
-    kind smallint;
 begin
-    perform pg_advisory_xact_lock(hashtextextended(transaction, voucher));
-    select p.* into payment
-    from payments p
-    where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
-    for no key update;
-    if not found then
+    if payment.number is null or known_of <> own then
         return 'unknown';
-    end if;
-    -- The order's own money may be kept as another of its payments. Money that paid for another order, whoever looks
-    -- after the shop has to see.
-    select p.order_id into known_of from payments p
-    where p.transaction_id = transaction and p.voucher_id = voucher;
-    if found then
-        return case known_of when own then 'repeated' else 'unknown' end;
+    elsif known_of = own then
+        return 'repeated';
     end if;
     perform lock_sale(voucher);
     select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
     select o.* into bought from orders o where o.id = own and o.voucher_id = voucher for no key update;
-    at := sale_time();
-    outcome := case
+    return case
         when bought.id is null then 'order_missing'
         when paid <> payment.amount then 'wrong_amount'
         when bought.status = order_unpaid() then 'applied'
@@ -995,25 +1010,6 @@ begin
         when bought.status = order_cancelled() then 'order_cancelled'
         else 'order_paid'
     end;
-    if outcome in ('applied', 'revived') then
-        perform write_step(voucher, own, case outcome when 'applied' then 'paid' else 'revived' end,
-                           bought.status, actor_gateway(), null, at);
-    end if;
-    kept_as := write_payment(voucher, own, payment_number, payment.amount,
-                             payment.status in (payment_applied(), payment_given_back()), transaction, paid, outcome, at);
-    -- The gateway took the money: it is not told any more that the payment is not wanted.
-    update payment_cancellations set next_attempt_at = null
-    where order_id = own and number = payment_number and voucher_id = voucher;
-    if outcome in ('applied', 'revived') then
-        perform cancel_other_payments(voucher, own, at);
-    end if;
-    for kind in select r.done_by from early_returns r
-                where r.transaction_id = transaction and r.voucher_id = voucher and r.amount = paid
-                order by r.told_at, r.done_by
-    loop
-        outcome := record_return(voucher, own, kept_as, kind, at);
-    end loop;
-    return outcome;
 end
 $$;
 
@@ -1030,40 +1026,48 @@ begin
 end
 $$;
 
--- Writes money that `judge_payment` has judged: into the payment that was asked for, or, where that `has_money`
--- already, as a payment of its own (the gateway took money twice for one payment). Money that was not applied
--- to its order gets its refund. Returns the number of the payment. The caller has locked the order, so nobody
--- takes the next number.
+-- Writes money of which `outcome` is known: into the payment that was asked for, or, if that has money
+-- already, as a payment of its own (the gateway took money twice for one payment). The order is paid, or the money
+-- gets its refund. Returns the number of the payment. The caller has locked the order, so nobody takes the next number.
 create function write_payment(
-    voucher bigint, own bigint, payment_number integer, amount_asked bigint, has_money boolean,
-    transaction text, paid bigint, outcome text, at timestamptz
+    voucher bigint, payment payments, transaction text, paid bigint, outcome text, at timestamptz
 )
 returns integer
 language plpgsql
 as $$
 declare
+    own bigint := payment.order_id;
     is_applied boolean := outcome in ('applied', 'revived');
     new_status smallint := case when is_applied then payment_applied() else payment_given_back() end;
     why text := case when not is_applied then outcome end;
-    kept_as integer := payment_number;
+    announced_as integer := case when payment.transaction_id is not null then payment.number end;
+    kept_as integer := payment.number;
 begin
-    if has_money then
+    if outcome = 'applied' then
+        perform write_step(voucher, own, 'paid', order_unpaid(), actor_gateway(), null, at);
+    elsif outcome = 'revived' then
+        perform write_step(voucher, own, 'revived', order_cancelled(), actor_gateway(), null, at);
+    end if;
+    if announced_as is not null then
         insert into payments (voucher_id, order_id, number, amount, status, transaction_id,
                               paid_amount, confirmed_at, reason, created_at, announced)
-        select voucher, own, max(p.number) + 1, amount_asked, new_status, transaction, paid, at, why, at,
-               payment_number
+        select voucher, own, max(p.number) + 1, payment.amount, new_status, transaction, paid, at, why, at, announced_as
         from payments p where p.order_id = own and p.voucher_id = voucher
         returning payments.number into kept_as;
     else
         update payments
-        set status = new_status, transaction_id = transaction, paid_amount = paid, confirmed_at = at,
-            reason = why
-        where order_id = own and number = payment_number and voucher_id = voucher;
+        set status = new_status, transaction_id = transaction, paid_amount = paid, confirmed_at = at, reason = why
+        where order_id = own and number = payment.number and voucher_id = voucher;
     end if;
-    if not is_applied then
+    -- The gateway took the money: it is not told any more that the payment is not wanted.
+    update payment_cancellations set next_attempt_at = null
+    where order_id = own and number = payment.number and voucher_id = voucher;
+    if is_applied then
+        perform cancel_other_payments(voucher, own, at);
+    else
         insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason,
                              next_attempt_at, created_at, announced)
-        values (voucher, own, kept_as, transaction, paid, why, at, at, case when has_money then payment_number end);
+        values (voucher, own, kept_as, transaction, paid, why, at, at, announced_as);
     end if;
     return kept_as;
 end
@@ -1075,29 +1079,26 @@ language plpgsql
 set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
-declare
-    found_status smallint;
 begin
-    select p.status into found_status
-    from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
-    for no key update;
-    if not found then
-        return 'unknown';
-    end if;
-    if found_status <> payment_pending() then
-        return 'repeated';
-    end if;
     update payments set status = payment_failed()
-    where order_id = own and number = payment_number and voucher_id = voucher;
-    return 'failed';
+    where order_id = own and number = payment_number and voucher_id = voucher and status = payment_pending();
+    if found then
+        return 'failed';
+    end if;
+    perform from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher;
+    return case when found then 'repeated' else 'unknown' end;
 end
 $$;
 
 -- The gateway gave money back without being asked: `kind` says whether it did so by itself, or after a charge-back.
--- Returns `unknown` (there is no such payment), `partial` (it is not the whole amount; nothing was changed),
--- `kept` (the money is not known yet: the notice waits for it), or what `record_return` returns.
+-- Returns `unknown` (there is no such payment), `partial` (that sum cannot have gone back; nothing was changed), `part_returned`
+-- (a part of the money went back), `kept` (the money is not known yet: the notice waits for it), or what `record_return`
+-- returns.
+--
+-- `part` is the gateway's own name of what it gave back. Without one nobody can tell a part that is told twice from two
+-- parts: each counts, so that no more than is left is ever asked for.
 create function return_payment(
-    voucher bigint, own bigint, payment_number integer, transaction text, returned bigint, kind smallint
+    voucher bigint, own bigint, payment_number integer, transaction text, returned bigint, kind smallint, part text
 )
 returns text
 language plpgsql
@@ -1106,134 +1107,120 @@ set lock_timeout = '350ms'
 as $$
 declare
     at timestamptz;
-    amount_asked bigint;
-    money record;
+    payment payments%rowtype;
+    money payments%rowtype;
 begin
-    perform pg_advisory_xact_lock(hashtextextended(transaction, voucher));
-    select p.amount into amount_asked
-    from payments p
-    where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
-    for no key update;
-    if not found then
+    payment := lock_payment(voucher, own, payment_number, transaction);
+    if payment.number is null then
         return 'unknown';
     end if;
-    perform lock_sale(voucher);
-    perform from orders o where o.id = own and o.voucher_id = voucher for no key update;
-    at := sale_time();
     -- The transaction is the name of the money: its order counts, also where the notice names another one.
-    select p.order_id, p.number, p.paid_amount into money
-    from payments p
-    where p.transaction_id = transaction and p.voucher_id = voucher;
-    -- Of money that is not known yet, less than was asked for is taken for a part; more is another amount, which the
-    -- gateway took by mistake.
-    if returned <> money.paid_amount or money.number is null and returned < amount_asked then
-        return 'partial';
-    end if;
+    select p.* into money from payments p where p.transaction_id = transaction and p.voucher_id = voucher for no key update;
+    perform lock_sale(voucher);
+    perform from orders o where o.id in (own, money.order_id) and o.voucher_id = voucher order by o.id for no key update;
+    at := sale_time();
     if money.number is null then
+        -- Less than was asked for is taken for a part; more is another amount, which the gateway took by mistake.
+        if returned < payment.amount then
+            return 'partial';
+        end if;
         insert into early_returns (voucher_id, order_id, transaction_id, amount, done_by, told_at)
         values (voucher, own, transaction, returned, kind, at)
         on conflict do nothing;
         return case when found then 'kept' else 'repeated' end;
     end if;
-    if money.order_id <> own then
-        perform from orders o where o.id = money.order_id and o.voucher_id = voucher for no key update;
+    if part = any (money.returned_parts) then
+        return 'repeated';
+    elsif returned in (money.paid_amount, money.paid_amount - money.returned_amount) then
+        return record_return(voucher, money.order_id, money.number, kind, null, at);
     end if;
-    return record_return(voucher, money.order_id, money.number, kind, at);
+    return record_part(voucher, money, returned, part);
 end
 $$;
 
--- Writes that the gateway gave the money of a payment back by itself; no message of ours is sent any more.
--- Returns `returned`, `repeated`, or `returned_twice`: the money had gone back before, another way. The caller
--- has locked the sale and the order.
+-- Writes that a part of money went back, of which more is left: a refund asks for the rest. Returns `part_returned`, or
+-- `partial`: less is left than this. The caller has locked the payment and the order.
+create function record_part(voucher bigint, money payments, returned bigint, part text) returns text
+language plpgsql
+as $$
+declare
+    found_status smallint;
+begin
+    select r.status into found_status
+    from refunds r where r.order_id = money.order_id and r.number = money.number and r.voucher_id = voucher
+    for no key update;
+    if returned > money.paid_amount - money.returned_amount or found_status = refund_done() then
+        return 'partial';
+    end if;
+    update payments p set returned_amount = p.returned_amount + returned, returned_parts = p.returned_parts || part
+    where p.order_id = money.order_id and p.number = money.number and p.voucher_id = voucher;
+    update refunds r set amount = r.amount - returned
+    where r.order_id = money.order_id and r.number = money.number and r.voucher_id = voucher;
+    return 'part_returned';
+end
+$$;
+
+-- Writes that what was left of a payment's money went back, and how (`kind`). Its refund is done. If the money had paid the
+-- order, the order is refunded, and its voucher is on sale again; an order that is used stays used, for good, and is marked
+-- as charged back. No message of ours is sent any more. Returns `returned`, `repeated` (it was known, or nobody had
+-- asked), or `returned_twice`: the money had gone back before, another way. The caller has locked the sale and the order.
 create function record_return(
-    voucher bigint, own bigint, payment_number integer, kind smallint, at timestamptz
+    voucher bigint, own bigint, payment_number integer, kind smallint, actor_id bigint, at timestamptz
 )
 returns text
 language plpgsql
 as $$
 declare
     refund refunds%rowtype;
+    found_status smallint;
 begin
     select r.* into refund
-    from refunds r
-    where r.order_id = own and r.number = payment_number and r.voucher_id = voucher
-    for no key update;
+    from refunds r where r.order_id = own and r.number = payment_number and r.voucher_id = voucher for no key update;
     if refund.status = refund_done() then
         -- A gateway that was asked for a refund may also tell of it.
-        if refund.done_by = kind or (refund.done_by = as_we_asked() and kind = by_the_gateway_itself())
+        if refund.done_by = kind or greatest(refund.done_by, kind) <= by_the_gateway_itself()
            or refund.given_back_twice_at is not null then
             return 'repeated';
         end if;
         update refunds set given_back_twice_at = at
         where order_id = own and number = payment_number and voucher_id = voucher;
         return 'returned_twice';
+    elsif refund.status is null and kind not in (by_the_gateway_itself(), by_charge_back()) then
+        return 'repeated';
     end if;
-    if refund.status = refund_waiting() then
-        update refunds set status = refund_done(), done_at = at, done_by = kind, last_error = null
-        where order_id = own and number = payment_number and voucher_id = voucher;
-    else
-        insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, status,
-                             next_attempt_at, created_at, done_at, done_by, announced)
-        select voucher, own, p.number, p.transaction_id, p.paid_amount,
-               case kind when by_charge_back() then 'charged_back' else 'refunded_by_gateway' end, refund_done(),
-               at, at, at, kind, p.announced
-        from payments p
-        where p.order_id = own and p.number = payment_number and p.voucher_id = voucher;
+    insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, status,
+                         next_attempt_at, created_at, done_at, done_by, announced)
+    select voucher, own, p.number, p.transaction_id, p.paid_amount - p.returned_amount,
+           case kind when by_charge_back() then 'charged_back' else 'refunded_by_gateway' end, refund_done(),
+           at, at, at, kind, p.announced
+    from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
+    on conflict (voucher_id, order_id, number)
+    do update set status = excluded.status, done_at = excluded.done_at, done_by = excluded.done_by, last_error = null;
+    select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
+       and exists (select from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
+                     and p.status = payment_applied());
+    if found then
+        perform write_step(voucher, own,
+            case when found_status = order_used() then 'charged_back'
+                 when kind = outside_the_gateway() then 'settled_outside' else 'refunded' end,
+            found_status, case kind when outside_the_gateway() then actor_administrator() else actor_gateway() end,
+            actor_id, at);
     end if;
-    perform mark_order_refunded(voucher, own, payment_number, at);
     return 'returned';
 end
 $$;
 
--- The money of a payment is back with its buyer. If it had paid the order, the order is refunded, and its voucher is on sale
--- again. An order that is used stays used, for good: it is marked as charged back. The caller has locked the
--- sale and the order.
-create function mark_order_refunded(voucher bigint, own bigint, payment_number integer, at timestamptz) returns void
-language plpgsql
-as $$
-declare
-    found_status smallint;
-begin
-    select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher;
-    if exists (select from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
-                 and p.status = payment_applied()) then
-        perform write_step(voucher, own, case found_status when order_used() then 'charged_back' else 'refunded' end,
-                           found_status, actor_gateway(), null, at);
-    end if;
-end
-$$;
-
--- The gateway, which we asked, has given the money of a payment back. Returns `done`, `repeated`, or
--- `returned_twice`: the money went back another way while the gateway was asked.
+-- The gateway, which we asked, has given the money of a payment back. Returns what `record_return` does; `returned_twice`: the
+-- money went back another way while the gateway was asked.
 create function finish_refund(voucher bigint, own bigint, payment_number integer) returns text
 language plpgsql
 set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
-declare
-    at timestamptz;
-    refund refunds%rowtype;
 begin
     perform lock_sale(voucher);
     perform from orders o where o.id = own and o.voucher_id = voucher for no key update;
-    at := sale_time();
-    select r.* into refund
-    from refunds r
-    where r.order_id = own and r.number = payment_number and r.voucher_id = voucher
-    for no key update;
-    if refund.status = refund_done() and refund.done_by in (by_charge_back(), outside_the_gateway())
-       and refund.given_back_twice_at is null then
-        update refunds set given_back_twice_at = at
-        where order_id = own and number = payment_number and voucher_id = voucher;
-        return 'returned_twice';
-    end if;
-    if refund.status is distinct from refund_waiting() then
-        return 'repeated';
-    end if;
-    update refunds set status = refund_done(), done_at = at, done_by = as_we_asked(), last_error = null
-    where order_id = own and number = payment_number and voucher_id = voucher;
-    perform mark_order_refunded(voucher, own, payment_number, at);
-    return 'done';
+    return record_return(voucher, own, payment_number, as_we_asked(), null, sale_time());
 end
 $$;
 
@@ -1247,21 +1234,18 @@ set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
 declare
-    at timestamptz;
+    applied integer;
 begin
     perform lock_sale(voucher);
     select step.* into refusal, order_status from take_step(voucher, own, 'settled_outside') step;
     if refusal is not null then
         return;
     end if;
-    at := sale_time();
-    update refunds r set status = refund_done(), done_at = at, done_by = outside_the_gateway()
-    where r.order_id = own and r.voucher_id = voucher and r.status = refund_waiting()
-      and r.number = (select p.number from payments p
-                      where p.order_id = own and p.voucher_id = voucher and p.status = payment_applied());
-    if not found then
+    select p.number into applied
+    from payments p where p.order_id = own and p.voucher_id = voucher and p.status = payment_applied();
+    if record_return(voucher, own, applied, outside_the_gateway(), actor_id, sale_time()) <> 'returned' then
         raise exception 'order % is being refunded, and no refund waits', own;
     end if;
-    order_status := write_step(voucher, own, 'settled_outside', order_status, actor_administrator(), actor_id, at);
+    order_status := order_refunded();
 end
 $$;

@@ -65,6 +65,8 @@ metrics! {
         "Refunds that the payment gateway was asked for, by its answer.";
     REFUND_OLDEST_AGE = "seckill_refund_oldest_age_seconds", describe_gauge(Seconds),
         "Since when the oldest refund waits for the payment gateway; 0 where none does.";
+    PAYMENTS_UNMATCHED = "seckill_payments_unmatched", describe_gauge(),
+        "Payments that are not ours, for which somebody has to look.";
     CLOCK_OFFSET = "seckill_database_clock_offset_seconds", describe_gauge(Seconds),
         "How far the database's clock is ahead of this machine's.";
     CLOCK_ERROR = "seckill_database_clock_error_seconds", describe_gauge(Seconds),
@@ -125,7 +127,7 @@ fn count_from_zero() {
     for answer in ["failed", "done", "twice"] {
         metrics::counter!(name::REFUNDS, "answer" => answer).increment(0);
     }
-    for settled in ["unknown", "wrong_amount", "returned_twice"] {
+    for settled in ["unknown", "wrong_amount", "returned_twice", "part_returned"] {
         metrics::counter!(name::PAYMENTS, "settled" => settled).increment(0);
     }
     for limit in crate::store::login_limits::SHARED {

@@ -3,6 +3,7 @@
 import * as board from "./board.js";
 import { money } from "./format.js";
 import { byId, element, language, texts } from "./page.js";
+import { isAsking, isSure } from "./question.js";
 import { fill } from "./words.js";
 
 const time = new Intl.DateTimeFormat(language, { dateStyle: "short", timeStyle: "medium" });
@@ -22,10 +23,21 @@ function refund({ order_id: order, amount, reason, attempts, last_error: error, 
   return cells(labels, [order, money(amount), why, String(attempts), next, error ?? "–"]);
 }
 
-function unmatched({ transaction_id: transaction, payment_id: payment, amount, received_at: received, returned_at }) {
-  const labels = [texts.transaction, texts.payment, texts.amount, texts.received, texts.returned];
+async function resolve({ id, transaction_id: transaction, amount }) {
+  const about = fill(texts.resolve_question, { transaction, amount: money(amount) });
+  if (isAsking() || !(await isSure({ title: texts.resolve, about, yes: texts.resolve, no: texts.no }))) return;
+  await board.ask("POST", `/api/payments/unmatched/${id}/resolution`);
+  await readUnmatched();
+}
+
+function unmatched(one) {
+  const { transaction_id: transaction, payment_id: payment, amount, received_at: received, returned_at, resolved_at } = one;
+  const labels = [texts.transaction, texts.payment, texts.amount, texts.received, texts.returned, texts.resolved];
   const returned = returned_at ? at(returned_at) : texts.not_returned;
-  return cells(labels, [transaction, payment, money(amount), at(received), returned]);
+  const button = element("button", { class: "quiet", type: "button" }, texts.resolve);
+  button.addEventListener("click", () => resolve(one));
+  const resolved = resolved_at ? at(resolved_at) : returned_at ? "–" : button;
+  return cells(labels, [transaction, payment, money(amount), at(received), returned, resolved]);
 }
 
 async function read(path, id, cellsOf, none) {
@@ -36,8 +48,10 @@ async function read(path, id, cellsOf, none) {
   byId(`${id}-none`).textContent = answer.body.length === 0 ? none : "";
 }
 
+const readUnmatched = () => read("/api/payments/unmatched?limit=100", "unmatched", unmatched, texts.no_unmatched);
+
 board.everySecond(async (isFifth) => {
   if (!isFifth) return;
-  await read("/api/refunds", "refunds", refund, texts.no_refunds);
-  await read("/api/payments/unmatched", "unmatched", unmatched, texts.no_unmatched);
+  await read("/api/refunds?limit=100", "refunds", refund, texts.no_refunds);
+  await readUnmatched();
 });

@@ -67,6 +67,8 @@ ROWS = [
           ("sum by (answer) (increase(seckill_refunds_total[5m]))", "refund {{answer}}")]),
         ("How long the oldest refund has waited", "s",
          [("max(seckill_refund_oldest_age_seconds)", "oldest")]),
+        ("Payments that are not ours and wait for somebody", "short",
+         [("max(seckill_payments_unmatched)", "payments")]),
         ("Orders that expired, in 5 minutes", "short",
          [("sum(increase(seckill_orders_expired_total[5m]))", "expired")]),
         ("Servers that answer, by version and strategy", "short",

@@ -6,8 +6,9 @@ use serde_json::json;
 use strum::VariantNames;
 
 use super::stores::{Access, DatabaseArgs};
+use crate::config::ConfigError;
 use crate::model::order_csv::csv;
-use crate::model::{Code, Currency, OrderId, OrderStatus, VoucherId};
+use crate::model::{Code, Currency, Order, OrderId, OrderStatus, Refusal, VoucherId};
 use crate::store::order_steps::{self, AdministratorStep};
 use crate::store::orders::OrderKey;
 use crate::store::{Database, Stop, orders};
@@ -31,6 +32,9 @@ pub struct SettleArgs {
     /// Its voucher: needed only where orders of several vouchers have the id
     #[arg(long, value_name = "ID")]
     voucher: Option<VoucherId>,
+    /// Do it: the buyer has the money, and the voucher is sold again. Without this, only say what would be done
+    #[arg(long)]
+    yes: bool,
     #[command(flatten)]
     database: DatabaseArgs,
 }
@@ -71,20 +75,25 @@ pub async fn run(command: OrdersCommand) -> anyhow::Result<()> {
             let export = async |database: &Database| export(database, &args).await;
             args.database.with_database(Access::Read, export).await
         }
-        OrdersCommand::Settle(SettleArgs { id, voucher, database }) => {
+        OrdersCommand::Settle(SettleArgs { id, voucher, yes, database }) => {
             let key = OrderKey { id, voucher };
-            let settle = async |database: &Database| settle(database, key).await;
+            let settle = async |database: &Database| settle(database, key, yes).await;
             database.with_database(Access::Write, settle).await
         }
     }
 }
 
-async fn settle(database: &Database, key: OrderKey) -> anyhow::Result<()> {
-    let id = key.id;
-    let settle = async || -> Result<(), Stop> {
+async fn settle(database: &Database, key: OrderKey, yes: bool) -> anyhow::Result<()> {
+    let (id, step) = (key.id, AdministratorStep::SettleOutside);
+    let settle = async || -> Result<Order, Stop> {
         let order = orders::find(database.pool(), key, None).await?;
-        let step = AdministratorStep::SettleOutside;
-        order_steps::take(database.steps(), step, &order, None).await.map(drop)
+        if order.status != step.from() {
+            return Err(Refusal::order_state(order.status).into());
+        }
+        if yes {
+            order_steps::take(database.steps(), step, &order, None).await?;
+        }
+        Ok(order)
     };
     let settled = settle().await.map_err(|stop| match stop {
         Stop::Refused(refusal) if refusal.code == Code::OrderAmbiguous => {
@@ -92,7 +101,13 @@ async fn settle(database: &Database, key: OrderKey) -> anyhow::Result<()> {
         }
         stop => stop,
     });
-    settled.with_context(|| format!("order {id} was not settled"))?;
+    let Order { amount, .. } = settled.with_context(|| format!("order {id} was not settled"))?;
+    if !yes {
+        return Err(ConfigError(format!(
+            "order {id} of {amount} would be refunded for good, without the payment gateway: add --yes"
+        ))
+        .into());
+    }
     program::say(format!("order {id} is refunded: settled outside the gateway"))
 }
 

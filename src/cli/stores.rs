@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::config::{ConfigError, HomeArgs, SecretArgs, StoreArgs};
 use crate::store::postgres::{CONNECTIONS, UrlFile};
-use crate::store::{self, Database, MigrationError, NodeName, Redis, StoreError};
+use crate::store::{self, Database, DatabaseAnswer, MigrationError, NodeName, Redis, StoreError};
 use crate::telemetry::News;
 use private_stores::{Home, Plan, Servers};
 use redisson_lock::cli::KeyPrefix;
@@ -314,15 +314,16 @@ async fn tell_of_waiting<T>(trying: impl Future<Output = T>, waiting: &mut impl 
 /// What no waiting mends, in a sentence for the person who named the database.
 fn unmendable(error: &MigrationError) -> Option<ConfigError> {
     let MigrationError::Store(cause) = error else { return Some(ConfigError(error.to_string())) };
-    if let Some(why) = cause.is_refused_entry() {
-        let words = "PostgreSQL refuses the role or the database of DATABASE_URL";
-        return Some(ConfigError(format!("{words}: {why}")));
+    match cause.answer()? {
+        (DatabaseAnswer::EntryRefused, why) => Some(ConfigError(format!(
+            "PostgreSQL refuses the role or the database of DATABASE_URL: {why}"
+        ))),
+        (DatabaseAnswer::NameTaken, _) => Some(ConfigError(format!(
+            "the database has tables of another program, name one that is empty: {cause}"
+        ))),
+        (DatabaseAnswer::Forbidden, _) => Some(needs_migration()),
+        _ => None,
     }
-    if cause.is_taken_name() {
-        let words = "the database has tables of another program, name one that is empty";
-        return Some(ConfigError(format!("{words}: {cause}")));
-    }
-    cause.is_forbidden().then(needs_migration)
 }
 
 fn needs_migration() -> ConfigError {

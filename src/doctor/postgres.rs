@@ -11,7 +11,7 @@ use crate::store::columns::row;
 use crate::store::postgres::CONNECTIONS;
 use crate::store::statements::Work;
 use crate::store::time_limits::{CONNECTED_WITHIN, CONNECTION_WITHIN};
-use crate::store::{self, Database, DatabaseClock};
+use crate::store::{self, Database, DatabaseClock, unmatched_payments};
 
 /// How long one question may take.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -97,6 +97,7 @@ pub async fn look(database: &Database, clock: &DatabaseClock) -> Vec<Finding> {
     }
     found.extend(directory.and_then(disk::look));
     found.extend([connection(database).await, clock_offset(database, clock).await]);
+    found.extend(unmatched(database).await);
     found
 }
 
@@ -198,6 +199,14 @@ async fn connection(database: &Database) -> Finding {
     };
     let measured = timeout(CONNECTED_WITHIN, measured).await;
     measured.unwrap_or_else(|_| Finding::broken(about, format!("none within {CONNECTED_WITHIN:?}")))
+}
+
+/// Money that waits for somebody; what cannot be read now is told as a right or a table that is missing.
+async fn unmatched(database: &Database) -> Option<Finding> {
+    let count =
+        unmatched_payments::count_open(database.pool()).await.ok().filter(|count| *count > 0)?;
+    let words = format!("{count} wait for somebody: GET /api/payments/unmatched");
+    Some(Finding::note("unmatched payments", words))
 }
 
 async fn clock_offset(database: &Database, clock: &DatabaseClock) -> Finding {

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::schemas::StoreStatus;
 use crate::purchase::Purchases;
-use crate::store::{Database, Keys, NodeName, ReadCache, Service, StoreError};
+use crate::store::{Database, DatabaseAnswer, Keys, NodeName, ReadCache, Service, StoreError};
 use crate::telemetry::{self, News, name};
 use crate::worker::{Chore, Worker, run_step};
 use redis_link::{LinkError, Redis};
@@ -150,7 +150,8 @@ impl Chore for Asking {
 
 impl Asking {
     async fn ask(&mut self) {
-        let refused_entry = |error: &StoreError| error.is_refused_entry().is_some();
+        let refused_entry =
+            |error: &StoreError| matches!(error.answer(), Some((DatabaseAnswer::EntryRefused, _)));
         let database_status = status(self.database.ping(), refused_entry).await;
         let database = database_status == OK;
         // A Redis that answers may take no writes: it has no memory left, or became a replica. Of a cluster the write is

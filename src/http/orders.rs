@@ -56,8 +56,8 @@ pub struct BuyBody {
 
 /// Buys one voucher for the user of the token.
 ///
-/// A body that names another user is refused (403). A buyer who asks too often, or too soon after a cancellation, is to wait
-/// (429). 500 is a defect: asking again names the order, if there is one.
+/// A body that names another user is refused (403). A buyer who asks too often, or too soon after an order that was cancelled or not
+/// paid, is to wait (429). 500 is a defect: asking again names the order, if there is one.
 #[utoipa::path(post, path = "/api/vouchers/{id}/orders", tag = "orders",
     request_body(content = BuyBody, description = "may be left out"),
     responses((status = 201, body = Order, description = "bought",
@@ -110,7 +110,7 @@ pub async fn list(
     let pool = app.database.pool();
     let orders = orders::list_of_user(pool, session.user, page.before, page.limit.0).await?;
     let ids = orders.iter().map(|order| order.id.to_string());
-    Ok((next_page("/api/orders", page.limit, ids), Json(orders)))
+    Ok((next_page("/api/orders?before=", page.limit, ids), Json(orders)))
 }
 
 /// One of the user's own orders. Another user's order is not found.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -12,17 +12,18 @@ use utoipa::ToSchema;
 use super::auth::{AdminSession, Session};
 use super::orders::{OrderPath, VoucherOfOrder};
 use super::problem::Code;
-use super::schemas::Amount;
+use super::query::{Page, PageLimit, UrlQuery, next_page};
+use super::schemas::{Amount, Id, PageSize};
+use super::vouchers::PathId;
 use super::webhook::{SIGNATURE, Webhook};
 use super::{ApiError, App};
+use crate::model::UnmatchedId;
 use crate::model::whole_number::maybe_whole_number;
 use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::payments::{Money, Notice, NoticeOutcome, OpenPayment, PaymentId};
 use crate::store::refunds::{self, Refund};
 use crate::store::unmatched_payments::{self, UnmatchedPayment};
 
-/// Rows of a list that administrators look at.
-const LIST_LENGTH: i64 = 100;
 /// The longest name that a gateway may give to money or to a payment, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 
@@ -99,9 +100,9 @@ pub enum NotifiedStatus {
     Succeeded,
     /// It took nothing.
     Failed,
-    /// It gave the money back, all of it, without being asked by this server.
+    /// It gave the money back, or a part of it, without being asked by this server.
     Refunded,
-    /// The buyer's bank took the money back, all of it.
+    /// The buyer's bank took the money back, or a part of it.
     ChargedBack,
 }
 
@@ -119,6 +120,9 @@ pub struct NotificationBody {
     #[schema(value_type = Option<Amount>)]
     #[serde(default, deserialize_with = "maybe_whole_number")]
     pub amount: Option<i64>,
+    /// The gateway's own name of what it gave back. Without one, a part that is told twice counts as two parts.
+    #[serde(default)]
+    pub return_id: Option<String>,
 }
 
 impl NotificationBody {
@@ -135,12 +139,13 @@ impl NotificationBody {
         let (Some(transaction), Some(amount)) = (self.transaction_id, self.amount) else {
             return Err(ApiError::invalid("money has a transaction_id and an amount"));
         };
-        if !is_name(&transaction) || amount <= 0 {
+        let return_id = self.return_id;
+        if !is_name(&transaction) || !return_id.as_deref().is_none_or(is_name) || amount <= 0 {
             return Err(ApiError::invalid(
-                "a transaction_id has 1 to 200 bytes and no NUL, and an amount is positive",
+                "a transaction_id and a return_id have 1 to 200 bytes and no NUL, and an amount is positive",
             ));
         }
-        let money = Money { transaction, amount };
+        let money = Money { transaction, amount, return_id };
         let notice = match self.status {
             NotifiedStatus::Failed => Notice::Failed,
             NotifiedStatus::Succeeded => Notice::Succeeded(money),
@@ -157,7 +162,8 @@ impl NotificationBody {
 /// secret that both share; there may be several `v1`, of which one has to be right. A notification may come twice,
 /// late, or out of order: the same transaction is applied once, also if it is said to have gone back before it is
 /// said to have come. Money for an order that cannot take it is given back; money for a payment that is not ours is
-/// kept, and shown to administrators. What says that a part of the money went back is refused (422). 503: send it again.
+/// kept, and shown to administrators. If a part of the money went back, a refund is of the rest; a part of money that was not told
+/// yet, or more than is left, is refused (422). 503: send it again.
 #[utoipa::path(post, path = "/api/payments/notifications", tag = "payments",
     operation_id = "notify_payment", request_body = NotificationBody,
     responses((status = 204, description = "it is settled, now or before")))]
@@ -190,33 +196,72 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
     });
     match settling.await.map_err(|_panic| ApiError::new(Code::Internal))?? {
         NoticeOutcome::Partial => {
-            Err(ApiError::invalid("money goes back as a whole: the amount is not what was paid"))
+            Err(ApiError::invalid("so much is not left of this money, or it was not told of yet"))
         }
         _ => Ok(()),
     }
 }
 
-/// Money that waits to be given back, the oldest first, up to 100; then money that went back twice, up to 100.
+/// Which refunds.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefundsQuery {
+    after: Option<PaymentId>,
+    #[serde(default)]
+    limit: PageLimit,
+}
+
+/// Money that waits to be given back, the oldest first; then money that went back twice, the oldest first.
 #[utoipa::path(get, path = "/api/refunds", tag = "payments", operation_id = "list_refunds",
+    params(
+        ("after" = Option<String>, Query, description = "only what comes after the refund of this payment"),
+        ("limit" = Option<PageSize>, Query, description = "1 to 100, 20 when left out"),
+    ),
     responses(
-        (status = 200, body = [Refund], description = "what waits"),
+        (status = 200, body = [Refund], description = "a page",
+            headers(("Link" = String, description = "the next page, if there may be one"))),
     ))]
 pub async fn list_refunds(
     State(app): State<App>,
     _: AdminSession,
-) -> Result<Json<Vec<Refund>>, ApiError> {
-    Ok(Json(refunds::list_open(app.database.pool(), LIST_LENGTH).await?))
+    UrlQuery(page): UrlQuery<RefundsQuery>,
+) -> Result<(Option<[(HeaderName, String); 1]>, Json<Vec<Refund>>), ApiError> {
+    let refunds = refunds::list_open(app.database.pool(), page.after, page.limit.0).await?;
+    let ids = refunds.iter().map(|refund| refund.payment_id.to_string());
+    Ok((next_page("/api/refunds?after=", page.limit, ids), Json(refunds)))
 }
 
-/// Money that the gateway took for a payment that is not ours, the newest first, up to 100.
+/// Money that the gateway took for a payment that is not ours, the newest first.
 #[utoipa::path(get, path = "/api/payments/unmatched", tag = "payments",
     operation_id = "list_unmatched_payments",
+    params(Page<UnmatchedId>),
     responses(
-        (status = 200, body = [UnmatchedPayment], description = "what belongs to nobody"),
+        (status = 200, body = [UnmatchedPayment], description = "a page",
+            headers(("Link" = String, description = "the next page, if there may be one"))),
     ))]
 pub async fn list_unmatched(
     State(app): State<App>,
     _: AdminSession,
-) -> Result<Json<Vec<UnmatchedPayment>>, ApiError> {
-    Ok(Json(unmatched_payments::list(app.database.pool(), LIST_LENGTH).await?))
+    UrlQuery(page): UrlQuery<Page<UnmatchedId>>,
+) -> Result<(Option<[(HeaderName, String); 1]>, Json<Vec<UnmatchedPayment>>), ApiError> {
+    let found = unmatched_payments::list(app.database.pool(), page.before, page.limit.0).await?;
+    let ids = found.iter().map(|payment| payment.id.to_string());
+    Ok((next_page("/api/payments/unmatched?before=", page.limit, ids), Json(found)))
+}
+
+/// Somebody has settled money that the gateway took for a payment that is not ours: it asks for nobody any more. Who says so
+/// first, and when, is kept.
+#[utoipa::path(post, path = "/api/payments/unmatched/{id}/resolution", tag = "payments",
+    operation_id = "resolve_unmatched_payment",
+    params(("id" = Id, Path, description = "as the list names it")),
+    responses(
+        (status = 200, body = UnmatchedPayment, description = "it is settled, now or before"),
+    ))]
+pub async fn resolve_unmatched(
+    State(app): State<App>,
+    AdminSession { user }: AdminSession,
+    PathId(id): PathId<UnmatchedId>,
+) -> Result<Json<UnmatchedPayment>, ApiError> {
+    let resolved = unmatched_payments::resolve(app.database.pool(), id, user).await?;
+    resolved.map(Json).ok_or_else(|| ApiError::new(Code::NotFound))
 }

@@ -57,7 +57,7 @@ impl Default for PageLimit {
     }
 }
 
-/// The next page's address (RFC 8288), if a full page suggests that there is one.
+/// The next page's address (RFC 8288), if a full page suggests that there is one. `path` ends where the last id of this page follows.
 pub(super) fn next_page(
     path: &str,
     PageLimit(limit): PageLimit,
@@ -65,5 +65,5 @@ pub(super) fn next_page(
 ) -> Option<[(HeaderName, String); 1]> {
     let is_full = i64::try_from(ids.len()).is_ok_and(|count| count >= limit);
     let last = ids.last().filter(|_| is_full)?;
-    Some([(header::LINK, format!("<{path}?before={last}&limit={limit}>; rel=\"next\""))])
+    Some([(header::LINK, format!("<{path}{last}&limit={limit}>; rel=\"next\""))])
 }

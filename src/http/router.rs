@@ -123,6 +123,7 @@ routes! {
         [OrderNotFound OrderState OrderAmbiguous];
     GET    "/api/refunds"                  payments::list_refunds   Administrator reads         [];
     GET    "/api/payments/unmatched"       payments::list_unmatched Administrator reads         [];
+    POST   "/api/payments/unmatched/{id}/resolution" payments::resolve_unmatched Administrator reads [NotFound];
     POST   "/api/payments/notifications"   payments::notify         Gateway       -             [];
     GET    "/healthz"                      operations::healthz      Operator      -             [];
     GET    "/readyz"                       operations::readyz       Operator      -             [];

@@ -55,11 +55,9 @@ pub async fn list(
     }
     let pool = app.database.pool();
     let found = orders::list(pool, Some(voucher), status, before, limit.0).await?;
-    let path = format!("/api/vouchers/{voucher}/orders");
-    let mut link = next_page(&path, limit, found.iter().map(|found| found.order.id.to_string()));
-    if let (Some([(_, link)]), Some(status)) = (&mut link, status) {
-        *link = link.replacen('?', &format!("?status={}&", status.as_str()), 1);
-    }
+    let status = status.map_or_else(String::new, |status| format!("status={}&", status.as_str()));
+    let path = format!("/api/vouchers/{voucher}/orders?{status}before=");
+    let link = next_page(&path, limit, found.iter().map(|found| found.order.id.to_string()));
     Ok((link, Json(found)).into_response())
 }
 

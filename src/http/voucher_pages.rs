@@ -98,7 +98,7 @@ async fn read_page(
 ) -> Result<VoucherPage, StoreError> {
     let vouchers = vouchers::list(database.pool(), before, limit.0).await?;
     let ids: Arc<[VoucherId]> = vouchers.iter().map(|voucher| voucher.id).collect();
-    let link = next_page("/api/vouchers", limit, ids.iter().map(VoucherId::to_string));
+    let link = next_page("/api/vouchers?before=", limit, ids.iter().map(VoucherId::to_string));
     let link = link.map(|[(_, link)]| match HeaderValue::try_from(link) {
         Ok(link) => link,
         Err(error) => unreachable!("a path and two numbers are a header: {error}"),

@@ -79,6 +79,10 @@ id!(
     VoucherId
 );
 id!(
+    /// Money that the gateway took for a payment that is not ours.
+    UnmatchedId
+);
+id!(
     /// An order: sign bit 0, 31 bits of seconds since [`OrderId::EPOCH_SECONDS`],
     /// 32 bits of a per-day counter.
     OrderId

@@ -7,7 +7,7 @@ use utoipa::openapi::{KnownFormat, RefOr, Schema, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::voucher_terms::{MAX_AMOUNT, MAX_PAY_WITHIN_S, UNSEEN};
-use super::{Code, EntryStatus, OrderId, OrderStatus, SaleStatus, UserId, VoucherId};
+use super::{Code, EntryStatus, OrderId, OrderStatus, SaleStatus, UnmatchedId, UserId, VoucherId};
 
 /// A type that is only a name for a schema.
 macro_rules! named {
@@ -56,6 +56,7 @@ named!(Id, "Id", {
 described!(UserId, "Id", Id::schema());
 described!(VoucherId, "Id", Id::schema());
 described!(OrderId, "Id", Id::schema());
+described!(UnmatchedId, "Id", Id::schema());
 
 /// 1 to [`i64::MAX`]. Among numbers with as many digits a number is smaller when it begins as the
 /// largest does and goes on with a smaller digit.

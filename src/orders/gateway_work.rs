@@ -19,9 +19,9 @@ use tokio::time::Instant;
 use super::{GatewayError, PaymentGateway, RefundRequest};
 use crate::purchase::Purchases;
 use crate::store::gateway_messages::{CANCELLATIONS, MessageTable, PaymentCancellation, REFUNDS};
-use crate::store::payments::PaymentId;
-use crate::store::refunds::{FinishedRefund, Refund};
-use crate::store::{Database, StoreError, order_steps, refunds};
+use crate::store::payments::{NoticeOutcome, PaymentId};
+use crate::store::refunds::Refund;
+use crate::store::{Database, StoreError, order_steps, refunds, unmatched_payments};
 use crate::telemetry::name;
 use crate::worker::{Chore, Worker};
 
@@ -106,6 +106,9 @@ impl GatewayWork {
         let pool = self.database.pool();
         let now = Now { then: order_steps::time(pool).await?, begun: Instant::now() };
         // No refund waits for a metric.
+        if let Ok(count) = unmatched_payments::count_open(pool).await {
+            metrics::gauge!(name::PAYMENTS_UNMATCHED).set(count as f64);
+        }
         if let Ok(oldest) = refunds::oldest_waiting(pool).await {
             let age_s = oldest.map_or(0.0, |since| (now.then - since).as_seconds_f64().max(0.0));
             metrics::gauge!(name::REFUND_OLDEST_AGE).set(age_s);
@@ -177,17 +180,17 @@ impl Message for Refund {
         let payment = self.payment_id;
         let turn = work.database.steps_of(payment.voucher).await?;
         match refunds::finish(&turn, payment).await? {
-            FinishedRefund::Done => {
+            NoticeOutcome::Returned => {
                 work.purchases.voucher_changed(payment.voucher);
                 metrics::counter!(name::REFUNDS, "answer" => "done").increment(1);
                 Ok(true)
             }
-            FinishedRefund::Repeated => Ok(false),
-            FinishedRefund::ReturnedTwice => {
+            NoticeOutcome::ReturnedTwice => {
                 tracing::error!(%payment, "the gateway gave money back that had gone back another way meanwhile");
                 metrics::counter!(name::REFUNDS, "answer" => "twice").increment(1);
                 Ok(false)
             }
+            _ => Ok(false),
         }
     }
 

@@ -87,6 +87,13 @@ impl Orders {
         if outcome == NoticeOutcome::ReturnedTwice {
             tracing::error!(payment, ?notice, "money went back a second time: look at the refunds");
         }
+        if outcome == NoticeOutcome::PartReturned {
+            tracing::warn!(
+                payment,
+                ?notice,
+                "a part of the money went back: a refund is of the rest"
+            );
+        }
         metrics::counter!(name::PAYMENTS, "settled" => outcome.as_str()).increment(1);
         Ok(outcome)
     }

@@ -45,7 +45,7 @@ fn head(texts: &Texts, columns: &[&str]) -> Markup {
 /// Money that waits to be given back, money that went back twice, and money that belongs to no payment.
 pub(super) fn money(texts: &Texts) -> Markup {
     let refunds = ["order", "amount", "reason", "tries", "next_attempt", "last_error"];
-    let unmatched = ["transaction", "payment", "amount", "received", "returned"];
+    let unmatched = ["transaction", "payment", "amount", "received", "returned", "resolved"];
     let list = |id: &str, title: &str, about: &str, columns: &[&str]| {
         html! {
             h3 { (title) }

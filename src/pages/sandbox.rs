@@ -186,6 +186,7 @@ async fn press(
         // The same button pressed twice takes money once.
         transaction_id: Some(format!("sandbox-{id}")),
         amount: Some(shown.amount),
+        return_id: None,
     };
     let delay = Duration::from_millis(press.delay_ms).min(MAX_DELAY);
     if press.action != Action::PayLate && delay.is_zero() {

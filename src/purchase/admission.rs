@@ -96,7 +96,7 @@ impl Purchases {
         Err(refusal.into())
     }
 
-    /// Whether the buyer, who cancelled an order of the voucher, has waited.
+    /// Whether the buyer, who cancelled or did not pay an order of the voucher, has waited.
     fn not_pausing(
         &self,
         user: UserId,

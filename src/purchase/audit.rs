@@ -154,25 +154,25 @@ const OFFLINE_WITHIN: Duration = Duration::from_secs(600);
 const COUNTED: &str = "
     with counted as (
       select voucher_id,
-             count(*) filter (where status in (1, 2, 3, 5)) as orders,
-             count(distinct user_id) filter (where status in (1, 2, 3, 5)) as distinct_users,
-             count(*) filter (where status = 1) as unpaid,
-             count(*) filter (where status in (2, 3)) as paid,
-             count(*) filter (where status = 3) as used,
-             count(*) filter (where status = 5) as refunding,
-             count(*) filter (where status = 4) as cancelled,
-             count(*) filter (where status = 4 and cancelled_by = 3) as expired,
-             count(*) filter (where status = 6) as refunded
+             count(*) filter (where is_live(status)) as orders,
+             count(distinct user_id) filter (where is_live(status)) as distinct_users,
+             count(*) filter (where status = order_unpaid()) as unpaid,
+             count(*) filter (where status in (order_paid(), order_used())) as paid,
+             count(*) filter (where status = order_used()) as used,
+             count(*) filter (where status = order_refunding()) as refunding,
+             count(*) filter (where status = order_cancelled()) as cancelled,
+             count(*) filter (where status = order_cancelled() and cancelled_by = actor_time()) as expired,
+             count(*) filter (where status = order_refunded()) as refunded
       from orders
       where $1::bigint is null or (voucher_id = $1 and id > 0)
       group by voucher_id
     ), paid as (
-      select voucher_id, count(*) filter (where status in (2, 4)) as payments
+      select voucher_id, count(*) filter (where status in (payment_applied(), payment_given_back())) as payments
       from payments
       where $1::bigint is null or voucher_id = $1
       group by voucher_id
     ), returned as (
-      select voucher_id, count(*) filter (where status = 2) as refunds
+      select voucher_id, count(*) filter (where status = refund_done()) as refunds
       from refunds
       where $1::bigint is null or voucher_id = $1
       group by voucher_id
@@ -224,7 +224,7 @@ pub async fn count_orders_of(
 ) -> Result<i64, StoreError> {
     let count = sqlx::query_scalar(
         "select count(*) from orders
-         where voucher_id = $1 and user_id between $2 and $3 and status in (1, 2, 3, 5)",
+         where voucher_id = $1 and user_id between $2 and $3 and is_live(status)",
     )
     .bind(voucher.get())
     .bind(first.get())

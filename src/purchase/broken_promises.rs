@@ -111,14 +111,15 @@ const BROKEN_ORDERS: &str = "
       select o.voucher_id, o.id,
              case
                when u.id is null then 'orphans'
-               when o.status = 1 and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute' then 'no_stuck_stock'
+               when o.status = order_unpaid() and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute'
+                 then 'no_stuck_stock'
                else 'sale_window'
              end as promise,
              case
                when u.id is null then 'orders of users unknown'
-               when o.status = 1 and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute'
+               when o.status = order_unpaid() and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute'
                  then 'orders are unpaid a minute after their time was over'
-               when o.status in (1, 2) and s.wound_up_at is not null
+               when o.status in (order_unpaid(), order_paid()) and s.wound_up_at is not null
                  then 'orders are open though their sale was cancelled and wound up'
                else 'orders before the sale began or after it ended'
              end as what
@@ -128,8 +129,8 @@ const BROKEN_ORDERS: &str = "
       left join seckill_vouchers s on s.voucher_id = o.voucher_id
       where ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
         and (u.id is null
-             or (o.status = 1 and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute')
-             or (o.status in (1, 2) and s.wound_up_at is not null)
+             or (o.status = order_unpaid() and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute')
+             or (o.status in (order_unpaid(), order_paid()) and s.wound_up_at is not null)
              or o.created_at < least(s.begin_time, v.earliest_begin_time)
              or o.created_at >= greatest(s.end_time, v.latest_end_time))
     ) broken
@@ -239,7 +240,7 @@ const BUYERS_TWICE: &str = "
            count(*) as count, (array_agg(user_id))[1:5] as ids
     from (
       select voucher_id, user_id from orders
-      where status in (1, 2, 3, 5) and ($1::bigint is null or (voucher_id = $1 and id > 0))
+      where is_live(status) and ($1::bigint is null or (voucher_id = $1 and id > 0))
       group by voucher_id, user_id
       having count(*) > 1
     ) twice
@@ -254,8 +255,8 @@ const BROKEN_MONEY: &str = "
       select o.voucher_id, o.id as order_id,
              'orders are paid or used without one payment of their amount' as what
       from orders o
-      left join payments p on p.order_id = o.id and p.voucher_id = o.voucher_id and p.status = 2
-      where o.amount > 0 and o.status in (2, 3, 5, 6)
+      left join payments p on p.order_id = o.id and p.voucher_id = o.voucher_id and p.status = payment_applied()
+      where o.amount > 0 and o.status in (order_paid(), order_used(), order_refunding(), order_refunded())
         and ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
       group by o.voucher_id, o.id, o.amount
       having count(p.number) <> 1 or sum(p.paid_amount) is distinct from o.amount
@@ -263,34 +264,35 @@ const BROKEN_MONEY: &str = "
       select p.voucher_id, p.order_id, 'orders took a payment and are not paid'
       from payments p
       left join orders o on o.id = p.order_id and o.voucher_id = p.voucher_id
-      where p.status = 2 and (o.status is null or o.status not in (2, 3, 5, 6))
+      where p.status = payment_applied()
+        and (o.status is null or o.status not in (order_paid(), order_used(), order_refunding(), order_refunded()))
         and ($1::bigint is null or p.voucher_id = $1)
       union all
       select p.voucher_id, p.order_id, 'payments were given back without a refund of their amount'
       from payments p
       left join refunds r
         on r.order_id = p.order_id and r.number = p.number and r.voucher_id = p.voucher_id
-      where p.status = 4 and r.amount is distinct from p.paid_amount
+      where p.status = payment_given_back() and r.amount is distinct from p.paid_amount - p.returned_amount
         and ($1::bigint is null or p.voucher_id = $1)
       union all
       select o.voucher_id, o.id, 'orders are refunded, or being refunded, and their refund is not'
       from orders o
-      left join payments p on p.order_id = o.id and p.voucher_id = o.voucher_id and p.status = 2
+      left join payments p on p.order_id = o.id and p.voucher_id = o.voucher_id and p.status = payment_applied()
       left join refunds r
         on r.order_id = p.order_id and r.number = p.number and r.voucher_id = p.voucher_id
       where o.amount > 0
-        and ((o.status = 5 and r.status is distinct from 1)
-             or (o.status = 6 and r.status is distinct from 2)
-             or (o.status = 3 and (r.status is not distinct from 2) <> (o.charged_back_at is not null))
-             or (o.status in (2, 3) and r.status = 1)
-             or (o.status = 2 and r.status = 2))
+        and ((o.status = order_refunding() and r.status is distinct from refund_waiting())
+             or (o.status = order_refunded() and r.status is distinct from refund_done())
+             or (o.status = order_used() and (r.status is not distinct from refund_done()) <> (o.charged_back_at is not null))
+             or (o.status in (order_paid(), order_used()) and r.status = refund_waiting())
+             or (o.status = order_paid() and r.status = refund_done()))
         and ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
       union all
       select r.voucher_id, r.order_id, 'refunds are not of the amount that was paid'
       from refunds r
       left join payments p
         on p.order_id = r.order_id and p.number = r.number and p.voucher_id = r.voucher_id
-      where p.paid_amount is distinct from r.amount and ($1::bigint is null or r.voucher_id = $1)
+      where p.paid_amount - p.returned_amount is distinct from r.amount and ($1::bigint is null or r.voucher_id = $1)
       union all
       select r.voucher_id, r.order_id, 'payments went back twice'
       from refunds r
@@ -307,7 +309,7 @@ const BROKEN_MONEY: &str = "
       from payments p
       left join refunds r
         on r.order_id = p.order_id and r.number = p.number and r.voucher_id = p.voucher_id
-      where r.status is distinct from 2 and ($1::bigint is null or p.voucher_id = $1)
+      where r.status is distinct from refund_done() and ($1::bigint is null or p.voucher_id = $1)
         and p.transaction_id in (select transaction_id from early_returns)
     ) broken
     group by voucher_id, what

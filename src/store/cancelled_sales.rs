@@ -75,11 +75,11 @@ pub async fn count_orders(
     voucher: VoucherId,
 ) -> Result<Option<OrderCounts>, StoreError> {
     let query = sqlx::query_as(
-        "select count(*) filter (where o.status = 1) as unpaid,
-                count(*) filter (where o.status = 2) as paid,
-                count(*) filter (where o.status = 3) as used,
-                count(*) filter (where o.status = 5) as refunding,
-                count(*) filter (where o.status = 6) as refunded
+        "select count(*) filter (where o.status = order_unpaid()) as unpaid,
+                count(*) filter (where o.status = order_paid()) as paid,
+                count(*) filter (where o.status = order_used()) as used,
+                count(*) filter (where o.status = order_refunding()) as refunding,
+                count(*) filter (where o.status = order_refunded()) as refunded
          from seckill_vouchers s
          left join orders o on o.voucher_id = s.voucher_id and o.id > 0
          where s.voucher_id = $1 group by s.voucher_id",
@@ -96,9 +96,9 @@ pub async fn list_open_orders(
     limit: i64,
 ) -> Result<Vec<Order>, StoreError> {
     let query = sqlx::query_as(
-        "(select * from orders where voucher_id = $1 and status = 1 and id > 0 order by id limit $2)
+        "(select * from orders where voucher_id = $1 and status = order_unpaid() and id > 0 order by id limit $2)
          union all
-         (select * from orders where voucher_id = $1 and status = 2 and id > 0 order by id limit $2)
+         (select * from orders where voucher_id = $1 and status = order_paid() and id > 0 order by id limit $2)
          limit $2",
     )
     .bind(voucher.get())

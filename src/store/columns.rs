@@ -1,6 +1,8 @@
 //! Types of ours as columns and rows of the database. A number that is no id is an error of the row.
 
-use crate::model::{Code, EntryStatus, HeldFor, OrderId, OrderStatus, UserId, VoucherId};
+use crate::model::{
+    Code, EntryStatus, HeldFor, OrderId, OrderStatus, UnmatchedId, UserId, VoucherId,
+};
 
 /// Columns of a type: each is made of what the database has in its place.
 macro_rules! column {
@@ -59,4 +61,4 @@ macro_rules! number {
 }
 
 number!(OrderStatus, HeldFor);
-column!(UserId: i64, VoucherId: i64, OrderId: i64, OrderStatus: i16, HeldFor: i16, EntryStatus: &str, Code: &str);
+column!(UserId: i64, VoucherId: i64, OrderId: i64, UnmatchedId: i64, OrderStatus: i16, HeldFor: i16, EntryStatus: &str, Code: &str);

@@ -12,6 +12,8 @@ use redis_link::LinkError;
 
 /// The internal error by which a server of Citus says that it was killed.
 const SHUT_DOWN: &str = "postmaster was shut down";
+/// And that a worker was.
+const CONNECTION_FAILED: &str = "failure on connection";
 
 /// Which store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,16 +109,6 @@ impl StoreError {
         Self::unavailable(Service::Postgres, ReadOnly)
     }
 
-    /// Whether the session takes no writes.
-    pub(super) fn is_read_only(&self) -> bool {
-        let Self::Unavailable { cause, .. } = self else { return false };
-        let refused = |error: &sqlx::Error| {
-            let answer = error.as_database_error();
-            answer.and_then(DatabaseError::code).as_deref() == Some("25006")
-        };
-        cause.is::<ReadOnly>() || cause.downcast_ref().is_some_and(refused)
-    }
-
     /// The error of a request that was not sent because an `earlier` one failed.
     pub fn skipped_after(earlier: &Self) -> Self {
         let (Self::Unavailable { service, cause }
@@ -167,50 +159,40 @@ impl StoreError {
         matches!(self, Self::Unknown { .. })
     }
 
+    /// What PostgreSQL answered, if it did, and in which words.
+    pub fn answer(&self) -> Option<(DatabaseAnswer, &str)> {
+        let (Self::Unavailable { cause, .. }
+        | Self::Unknown { cause, .. }
+        | Self::Defect { cause, .. }) = self;
+        let answer = cause.downcast_ref().and_then(sqlx::Error::as_database_error)?;
+        Some((DatabaseAnswer::of(answer), answer.message()))
+    }
+
+    fn is(&self, answer: DatabaseAnswer) -> bool {
+        self.answer().is_some_and(|(said, _)| said == answer)
+    }
+
     /// Whether a live server took the request back: another session held what it needed for too long.
     pub fn is_turned_away(&self) -> bool {
-        let Self::Unavailable { cause, .. } = self else { return false };
-        let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
-        matches!(answer.code().as_deref(), Some("57014" | "55P03" | "40001" | "40P01"))
-            || is_stale_plan(answer.as_ref())
-            || met_a_move(answer.as_ref())
+        use DatabaseAnswer::{RowHeld, StalePlan, TakenBack};
+        matches!(self.answer(), Some((RowHeld | TakenBack | StalePlan, _)))
     }
 
     /// Whether another session held a row for too long, and nothing was done.
     pub(super) fn is_row_held(&self) -> bool {
-        let Self::Unavailable { cause, .. } = self else { return false };
-        let answer = cause.downcast_ref().and_then(sqlx::Error::as_database_error);
-        answer.and_then(DatabaseError::code).as_deref() == Some("55P03")
+        self.is(DatabaseAnswer::RowHeld)
     }
 
-    /// Whether the role may not do it.
-    pub fn is_forbidden(&self) -> bool {
-        let Self::Defect { cause, .. } = self else { return false };
-        let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
-        answer.code().as_deref() == Some("42501")
-    }
-
-    /// Why the server lets nobody in with this address, in its words: a wrong password, no such role or database.
-    pub fn is_refused_entry(&self) -> Option<String> {
-        let Self::Unavailable { cause, .. } = self else { return None };
-        let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return None };
-        let code = answer.code()?;
-        (code.starts_with("28") || code == "3D000").then(|| answer.message().to_owned())
-    }
-
-    /// Whether something of this name was there already, made by somebody else.
-    pub fn is_taken_name(&self) -> bool {
-        let Self::Defect { cause, .. } = self else { return false };
-        let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
-        matches!(answer.code().as_deref(), Some("42P07" | "42710" | "42723"))
+    /// Whether the session takes no writes.
+    pub(super) fn is_read_only(&self) -> bool {
+        let is_told = matches!(self, Self::Unavailable { cause, .. } if cause.is::<ReadOnly>());
+        is_told || self.is(DatabaseAnswer::ReadOnly)
     }
 
     /// Whether the session knows the statement as it was before a migration. Nothing was done, and a new
     /// session does it.
     pub fn is_stale_plan(&self) -> bool {
-        let Self::Unavailable { cause, .. } = self else { return false };
-        let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
-        is_stale_plan(answer.as_ref())
+        self.is(DatabaseAnswer::StalePlan)
     }
 
     /// Whether a live server refused this request alone, and serves the next one in the same session. New sessions for each
@@ -220,48 +202,88 @@ impl StoreError {
         (self.is_turned_away() && !self.is_stale_plan()) || self.is_about_one_worker()
     }
 
-    /// Whether a live coordinator of Citus says that one of its workers is away. A server that itself goes
-    /// away ends the session with `FATAL`, or with `SHUT_DOWN`.
+    /// Whether a live coordinator of Citus says that one of its workers is away.
     pub fn is_about_one_worker(&self) -> bool {
-        let Self::Unknown { cause, .. } = self else { return false };
-        let Some(sqlx::Error::Database(answer)) = cause.downcast_ref() else { return false };
-        let is_of_pooler = is_of_pooler(answer.as_ref());
-        let answer = answer.try_downcast_ref::<PgDatabaseError>();
-        answer.is_some_and(|answer| {
-            answer.severity() == PgSeverity::Error
-                && !answer.message().starts_with(SHUT_DOWN)
-                && !is_of_pooler
-        })
+        self.outcome_unknown() && self.is(DatabaseAnswer::WorkerGone)
     }
 }
 
-/// Where in the server's code the answer was written.
-fn routine(answer: &dyn DatabaseError) -> Option<&str> {
-    answer.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::routine)
+/// What an error that PostgreSQL answers means here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DatabaseAnswer {
+    /// Another session held a row, or a table, for too long.
+    RowHeld,
+    /// The server cancelled the request, or took it back: certainly not done.
+    TakenBack,
+    /// The session knows the statement, or the function, as it was before a migration.
+    StalePlan,
+    /// A standby, also after a failover, or a session that takes no writes.
+    ReadOnly,
+    /// It lets nobody in with this address: a wrong password, no such role or database.
+    EntryRefused,
+    /// It starts up, or has too little of something.
+    NotNow,
+    /// It, or the session, was shut down: perhaps after a commit.
+    ServerGone,
+    /// The same of one of Citus' workers, as a live coordinator tells it.
+    WorkerGone,
+    /// The role may not do it.
+    Forbidden,
+    /// Something of this name was there already, made by somebody else.
+    NameTaken,
+    /// A defect.
+    Other,
 }
 
-fn is_stale_plan(answer: &dyn DatabaseError) -> bool {
-    match answer.code().as_deref() {
-        Some("0A000") => routine(answer) == Some(STALE_PLAN),
-        Some("XX000") => answer.message().starts_with(STALE_FUNCTION),
-        _ => false,
+impl DatabaseAnswer {
+    /// By the SQLSTATE, and where that says too little, by where in the server it comes from, or by its words.
+    fn of(answer: &dyn DatabaseError) -> Self {
+        let (code, message) = (answer.code().unwrap_or_default(), answer.message());
+        let details = answer.try_downcast_ref::<PgDatabaseError>();
+        let routine = details.and_then(PgDatabaseError::routine);
+        // A server that itself goes away ends the session with `FATAL`, or with `SHUT_DOWN`.
+        let is_alive = details.is_some_and(|details| details.severity() == PgSeverity::Error)
+            && !message.starts_with(SHUT_DOWN);
+        match &*code {
+            "55P03" => Self::RowHeld,
+            "57014" | "40001" | "40P01" => Self::TakenBack,
+            "0A000" if routine == Some(PASSED_ON) => Self::TakenBack,
+            "0A000" if routine == Some(STALE_PLAN) => Self::StalePlan,
+            "XX000" if message.starts_with(STALE_FUNCTION) => Self::StalePlan,
+            "25006" => Self::ReadOnly,
+            "3D000" => Self::EntryRefused,
+            "57P03" => Self::NotNow,
+            "42501" => Self::Forbidden,
+            "42P07" | "42710" | "42723" => Self::NameTaken,
+            code if code.starts_with("28") => Self::EntryRefused,
+            code if code.starts_with("53") => Self::NotNow,
+            // A connection pooler has no server, or lost it: PgCat says so by 58000, Supavisor by XX000. A server names the
+            // place in its code with each error.
+            code if routine.is_none() && (code.starts_with("58") || code.starts_with("XX")) => {
+                Self::ServerGone
+            }
+            code if code.starts_with("57P")
+                || code.starts_with("08")
+                // Citus, when its worker or the coordinator itself died: its code is that of a defect.
+                || code == "XX000" && (message.starts_with(CONNECTION_FAILED) || message.starts_with(SHUT_DOWN)) =>
+            {
+                if is_alive {
+                    Self::WorkerGone
+                } else {
+                    Self::ServerGone
+                }
+            }
+            _ => Self::Other,
+        }
     }
-}
-
-fn met_a_move(answer: &dyn DatabaseError) -> bool {
-    answer.code().as_deref() == Some("0A000") && routine(answer) == Some(PASSED_ON)
-}
-
-/// Whether a connection pooler says of itself that it has no server, or lost it: PgCat by 58000, Supavisor by XX000. A
-/// server answers so, too, on a failing disk or on a defect, and then always names the place in its code.
-fn is_of_pooler(answer: &dyn DatabaseError) -> bool {
-    let code = answer.code();
-    let is_of_system = code.is_some_and(|code| code.starts_with("58") || code.starts_with("XX"));
-    is_of_system && routine(answer).is_none()
 }
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
+        use DatabaseAnswer::{
+            EntryRefused, Forbidden, NameTaken, NotNow, Other, ReadOnly, RowHeld, ServerGone,
+            StalePlan, TakenBack, WorkerGone,
+        };
         let service = Service::Postgres;
         match &error {
             sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Tls(_) => {
@@ -271,40 +293,12 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => {
                 Self::Unknown { service, cause: cause(error) }
             }
-            sqlx::Error::Database(answer)
-                if is_stale_plan(answer.as_ref()) || met_a_move(answer.as_ref()) =>
-            {
-                Self::Unavailable { service, cause: cause(error) }
-            }
-            // Perhaps after a commit.
-            sqlx::Error::Database(answer) if is_of_pooler(answer.as_ref()) => {
-                Self::Unknown { service, cause: cause(error) }
-            }
-            sqlx::Error::Database(answer) => match answer.code().as_deref() {
-                // Cancelled or rolled back by the server: certainly not done.
-                Some("57014" | "55P03" | "40001" | "40P01") => {
+            sqlx::Error::Database(answer) => match DatabaseAnswer::of(answer.as_ref()) {
+                RowHeld | TakenBack | StalePlan | ReadOnly | EntryRefused | NotNow => {
                     Self::Unavailable { service, cause: cause(error) }
                 }
-                // Out of resources, starting up, a standby after a failover, not let in.
-                Some(code)
-                    if code.starts_with("53")
-                        || code.starts_with("28")
-                        || matches!(code, "57P03" | "25006" | "3D000") =>
-                {
-                    Self::Unavailable { service, cause: cause(error) }
-                }
-                // The server or the session was shut down: perhaps after a commit.
-                Some(code) if code.starts_with("57P") || code.starts_with("08") => {
-                    Self::Unknown { service, cause: cause(error) }
-                }
-                // Citus, when its worker or the coordinator itself died: its code is that of a defect.
-                Some("XX000")
-                    if answer.message().starts_with("failure on connection")
-                        || answer.message().starts_with(SHUT_DOWN) =>
-                {
-                    Self::Unknown { service, cause: cause(error) }
-                }
-                _ => Self::Defect { service, cause: cause(error) },
+                ServerGone | WorkerGone => Self::Unknown { service, cause: cause(error) },
+                Forbidden | NameTaken | Other => Self::Defect { service, cause: cause(error) },
             },
             _ => Self::Defect { service, cause: cause(error) },
         }

@@ -20,34 +20,36 @@ pub struct MessageTable {
     record: &'static str,
 }
 
-/// Money on its way back. `finish_refund` ends the waiting.
-pub const REFUNDS: MessageTable = MessageTable {
-    list_due: "select voucher_id, order_id, number from refunds
-         where status = 1 and next_attempt_at <= $1
-         order by next_attempt_at limit $2",
-    claim: "update refunds set attempts = attempts + 1, next_attempt_at = $5
-         where order_id = $1 and number = $2 and voucher_id = $3
-           and status = 1 and next_attempt_at <= $4
-         returning *",
-    record: "update refunds set last_error = $4, next_attempt_at = $5
-         where order_id = $1 and number = $2 and voucher_id = $3
-           and status = 1 and attempts = $6",
-};
+/// The statements of a table, and which of its rows wait. No claim and no pause is as long as ten minutes: one that ends
+/// later was made before the clock went back.
+macro_rules! messages {
+    ($table:literal where $waits:literal) => {
+        MessageTable {
+            list_due: concat!(
+                "select voucher_id, order_id, number from ", $table, " where ", $waits,
+                " and (next_attempt_at <= $1 or next_attempt_at > $1 + interval '10 minutes')
+                 order by next_attempt_at limit $2"
+            ),
+            claim: concat!(
+                "update ", $table, " set attempts = attempts + 1, next_attempt_at = $5
+                 where order_id = $1 and number = $2 and voucher_id = $3 and ", $waits,
+                " and (next_attempt_at <= $4 or next_attempt_at > $4 + interval '10 minutes')
+                 returning *"
+            ),
+            record: concat!(
+                "update ", $table, " set last_error = $4, next_attempt_at = $5
+                 where order_id = $1 and number = $2 and voucher_id = $3 and attempts = $6 and ", $waits
+            ),
+        }
+    };
+}
 
-/// Payments that are not wanted any more, because their order was cancelled, or paid by another payment. Those that have
-/// no next attempt do not wait.
-pub const CANCELLATIONS: MessageTable = MessageTable {
-    list_due: "select voucher_id, order_id, number from payment_cancellations
-         where next_attempt_at <= $1
-         order by next_attempt_at limit $2",
-    claim: "update payment_cancellations set attempts = attempts + 1, next_attempt_at = $5
-         where order_id = $1 and number = $2 and voucher_id = $3
-           and next_attempt_at <= $4
-         returning *",
-    record: "update payment_cancellations set last_error = $4, next_attempt_at = $5
-         where order_id = $1 and number = $2 and voucher_id = $3
-           and next_attempt_at is not null and attempts = $6",
-};
+/// Money on its way back. `finish_refund` ends the waiting.
+pub const REFUNDS: MessageTable = messages!("refunds" where "status = refund_waiting()");
+
+/// Payments that are not wanted any more, because their order was cancelled, or paid by another payment.
+pub const CANCELLATIONS: MessageTable =
+    messages!("payment_cancellations" where "next_attempt_at is not null");
 
 /// A payment of which the gateway is told that it is not wanted any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

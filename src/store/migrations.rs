@@ -23,8 +23,7 @@ const MIGRATIONS: [(i64, &str, &str); 2] = [
 
 /// A migration may take long on a large table. But while it waits for a lock, all who need the table
 /// queue behind it: so it waits a moment, gives way, and tries again.
-const SETTINGS: &str =
-    "set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0;
+const SETTINGS: &str = "set local idle_in_transaction_session_timeout = 0;
     set local lock_timeout = '2s'";
 /// Held by one transaction, not by a session: a pooler gives that to others. One that waits for it gives way,
 /// too, and tries again.
@@ -40,6 +39,8 @@ const LIST: &str = "create table if not exists _sqlx_migrations (
 )";
 const ATTEMPTS: usize = 30;
 const PAUSE: Duration = Duration::from_millis(500);
+/// How long one may take to apply.
+const APPLIED_WITHIN: Duration = Duration::from_secs(24 * 3600);
 /// How long it may take to read which were applied.
 const READ_WITHIN: Duration = Duration::from_secs(5);
 
@@ -152,6 +153,7 @@ async fn run(pool: &PgPool) -> Result<(), MigrationError> {
 /// Applies the first that is missing. Whether there was one.
 async fn apply_one(pool: &PgPool) -> Result<bool, MigrationError> {
     let apply = async |session: &mut DatabaseSession| {
+        sqlx::raw_sql(SETTINGS).execute(&mut *session).await?;
         sqlx::query(ONE_AT_A_TIME).execute(&mut *session).await?;
         sqlx::query(LIST).execute(&mut *session).await?;
         let migration = match first_missing(session).await? {
@@ -174,5 +176,5 @@ async fn apply_one(pool: &PgPool) -> Result<bool, MigrationError> {
         .await?;
         Ok(Ok(true))
     };
-    Work::long_transaction(SETTINGS, pool).run(apply).await?
+    Work::transaction(APPLIED_WITHIN, pool).run(apply).await?
 }

@@ -38,7 +38,7 @@ pub mod vouchers;
 pub use database_clock::DatabaseClock;
 pub use distribution::{Distribution, DistributionError, has_distributed_orders};
 pub use durability::DatabaseDurability;
-pub use error::{Service, Stop, StoreError};
+pub use error::{DatabaseAnswer, Service, Stop, StoreError};
 pub use keys::Keys;
 pub use login_limits::LoginLimits;
 pub use migrations::{MigrationError, names_of};

@@ -107,7 +107,7 @@ pub async fn list_overdue(
 ) -> Result<Vec<(VoucherId, OrderId)>, StoreError> {
     let query = sqlx::query_as(
         "select voucher_id, id from orders
-         where status = 1 and pay_by <= $1 and voucher_id <> all ($2)
+         where status = order_unpaid() and pay_by <= $1 and voucher_id <> all ($2)
          order by pay_by limit $3",
     )
     .bind(now)

@@ -79,9 +79,9 @@ pub async fn find_of_voucher(
 pub async fn place_of(pool: &PgPool, voucher: VoucherId, user: UserId) -> Result<i64, StoreError> {
     let query = sqlx::query_scalar(
         "select count(*) from orders
-         where voucher_id = $1 and id > 0 and status in (1, 2, 3, 5) and id <= (
+         where voucher_id = $1 and id > 0 and is_live(status) and id <= (
            select max(id) from orders
-           where voucher_id = $1 and user_id = $2 and id > 0 and status in (1, 2, 3, 5))",
+           where voucher_id = $1 and user_id = $2 and id > 0 and is_live(status))",
     )
     .bind(voucher.get())
     .bind(user.get());
@@ -96,7 +96,7 @@ pub async fn count_beside(
 ) -> Result<i64, StoreError> {
     let query = sqlx::query_scalar(
         "select count(*) from orders
-         where voucher_id = $1 and id > 0 and status in (1, 2, 3, 5)
+         where voucher_id = $1 and id > 0 and is_live(status)
            and user_id not between $2 and $3",
     )
     .bind(voucher.get())
@@ -177,7 +177,7 @@ pub async fn list(
         (Some(_), _) => LIST_OF_VOUCHER,
         (None, None | Some(OrderStatus::Paid)) => list_where!(""),
         // It stands for the index orders_of_rare_status.
-        (None, Some(_)) => list_where!(" and o.status <> 2"),
+        (None, Some(_)) => list_where!(" and o.status <> order_paid()"),
     });
     // Of one voucher each order has an id of its own.
     let of_one_id = if voucher.is_none() { MAX_OF_ONE_ID } else { 0 };
@@ -265,7 +265,7 @@ pub async fn owners_of_finished(
     // One row of two arrays: a quarter of a million rows cost the driver many times the processor's time.
     let owners = sqlx::query_as(
         "select coalesce(array_agg(user_id), '{}'), coalesce(array_agg(id), '{}')
-         from orders where voucher_id = $1 and status in (1, 2, 3, 5)",
+         from orders where voucher_id = $1 and is_live(status)",
     )
     .bind(voucher.get());
     let read = async |session: &mut DatabaseSession| owners.fetch_one(session).await;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use sqlx::postgres::{PgPool, PgRow};
 use sqlx::{FromRow, Row};
 use utoipa::ToSchema;
@@ -19,7 +19,8 @@ use crate::model::{Code, InvalidId, Order, OrderId, OrderStatus, UserId, Voucher
 
 /// The name of a payment towards the gateway: `voucher.order.number`. It says which order it is of, so that
 /// a notification is one statement on the server that has the order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "String")]
 #[allow(missing_docs)] // the names say it
 pub struct PaymentId {
     pub voucher: VoucherId,
@@ -49,6 +50,13 @@ impl FromStr for PaymentId {
         let number = OrderId::from_str(number)?.get();
         let number = i32::try_from(number).map_err(|_| InvalidId)?;
         Ok(Self { voucher: voucher.parse()?, order: order.parse()?, number })
+    }
+}
+
+impl TryFrom<String> for PaymentId {
+    type Error = InvalidId;
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        text.parse()
     }
 }
 
@@ -218,9 +226,9 @@ pub async fn keep_pay_url(
          ), told_again as (
            update payment_cancellations set next_attempt_at = created_at, attempts = attempts + 1
            where order_id = $1 and number = $2 and voucher_id = $3
-             and (select status from bought) <> 1
+             and (select status from bought) <> order_unpaid()
              -- As it is when its row is ours: money may have come while this waited for it.
-             and (select status from kept) = 1
+             and (select status from kept) = payment_pending()
          )
          select status from bought",
     )
@@ -251,6 +259,8 @@ pub struct Money {
     pub transaction: String,
     /// In the currency's smallest unit.
     pub amount: i64,
+    /// The gateway's own name of what it gave back. Without one a part that is told twice counts twice.
+    pub return_id: Option<String>,
 }
 
 /// What became of a notice. The functions in migrations/0002_functions.sql decide.
@@ -281,7 +291,9 @@ pub enum NoticeOutcome {
     ReturnedTwice,
     /// The gateway gave money back that it has not told us of yet: this waits for it.
     Kept,
-    /// The gateway gave a part of the money back: nothing was changed.
+    /// The gateway gave a part of the money back: a refund is of the rest.
+    PartReturned,
+    /// The gateway gave a part of money back that it has not told us of yet, or more than is left: nothing was changed.
     Partial,
 }
 
@@ -329,7 +341,7 @@ pub async fn take_notice(
         }
         Notice::Refunded(money) | Notice::ChargedBack(money) => {
             let kind = if matches!(notice, Notice::Refunded(_)) { 2 } else { 3 };
-            let call = "select return_payment($1, $2, $3, $4, $5, $6)";
+            let call = "select return_payment($1, $2, $3, $4, $5, $6, $7)";
             let returned = settle_money(pool, call, id, money, Some(kind)).await?;
             returned
                 .ok_or_else(|| StoreError::defect(Service::Postgres, "return_payment says nothing"))
@@ -351,7 +363,10 @@ async fn settle_money(
         .bind(id.number)
         .bind(&money.transaction)
         .bind(money.amount);
-    let query = if let Some(kind) = kind { query.bind(kind) } else { query };
+    let query = match kind {
+        Some(kind) => query.bind(kind).bind(&money.return_id),
+        None => query,
+    };
     // The money of an order of another voucher is found by this unique index alone.
     let said = step_in_time(pool, async |session| match query.fetch_one(session).await {
         Err(sqlx::Error::Database(error)) if breaks(&*error, "payments_one_per_transaction") => {

@@ -219,7 +219,7 @@ impl Database {
         &self,
         work: impl AsyncFnOnce(&mut DatabaseSession) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        Work::of_purchase(&self.purchases).run_or_refuse(work).await
+        Work::statement(&self.purchases).unbounded().run_or_refuse(work).await
     }
 
     /// Distributes the data over the workers of Citus. Safe from several processes at once.

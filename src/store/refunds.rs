@@ -7,8 +7,8 @@ use sqlx::postgres::PgPool;
 use utoipa::ToSchema;
 
 use super::StoreError;
-use super::columns::{column, row};
-use super::payments::PaymentId;
+use super::columns::row;
+use super::payments::{NoticeOutcome, PaymentId};
 use super::statements::{in_time, step_in_time};
 use crate::model::{OrderId, VoucherId};
 
@@ -53,22 +53,9 @@ row! {
     last_error, created_at, given_back_twice_at, announced
 }
 
-/// What became of a refund that the gateway has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
-#[strum(serialize_all = "snake_case")]
-#[allow(missing_docs)] // the names say it
-pub enum FinishedRefund {
-    Done,
-    /// It was done before.
-    Repeated,
-    /// The money had gone back another way while the gateway was asked.
-    ReturnedTwice,
-}
-
-column!(FinishedRefund: &str);
-
-/// The gateway has given the money back.
-pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<FinishedRefund, StoreError> {
+/// The gateway has given the money back: `Returned`, `Repeated`, or `ReturnedTwice`, if it had gone back another way while the
+/// gateway was asked.
+pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<NoticeOutcome, StoreError> {
     let query = sqlx::query_scalar("select finish_refund($1, $2, $3)")
         .bind(payment.voucher.get())
         .bind(payment.order.get())
@@ -76,26 +63,46 @@ pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<FinishedRefund,
     step_in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
-/// What an administrator looks at: up to `limit` refunds that wait, the oldest first, and then up to `limit` payments
-/// that went back twice, the newest first.
-pub async fn list_open(pool: &PgPool, limit: i64) -> Result<Vec<Refund>, StoreError> {
-    let waiting =
-        sqlx::query_as("select * from refunds where status = 1 order by created_at limit $1");
-    let twice = sqlx::query_as(
-        "select * from refunds where given_back_twice_at is not null
-         order by given_back_twice_at desc limit $1",
-    );
-    let (waiting, twice) = (waiting.bind(limit), twice.bind(limit));
-    let mut open: Vec<Refund> =
-        in_time(pool, async |connection| waiting.fetch_all(connection).await).await?;
-    open.extend(in_time(pool, async |connection| twice.fetch_all(connection).await).await?);
-    Ok(open)
+/// What an administrator looks at: up to `limit` refunds that wait, and then payments that went back twice, each the oldest
+/// first; those that come after that of the payment `after`.
+pub async fn list_open(
+    pool: &PgPool,
+    after: Option<PaymentId>,
+    limit: i64,
+) -> Result<Vec<Refund>, StoreError> {
+    let last: Option<(bool, DateTime<Utc>)> = match after {
+        None => None,
+        Some(payment) => {
+            let query = sqlx::query_as(
+                "select given_back_twice_at is not null, created_at from refunds
+                 where order_id = $1 and number = $2 and voucher_id = $3",
+            )
+            .bind(payment.order.get())
+            .bind(payment.number)
+            .bind(payment.voucher.get());
+            in_time(pool, async |connection| query.fetch_optional(connection).await).await?
+        }
+    };
+    let query = sqlx::query_as(
+        "select * from refunds
+         where (status = refund_waiting() or given_back_twice_at is not null)
+           and ($1::boolean is null or (given_back_twice_at is not null, created_at, order_id, number, voucher_id)
+                                       > ($1, $2, $3, $4, $5))
+         order by given_back_twice_at is not null, created_at, order_id, number, voucher_id limit $6",
+    )
+    .bind(last.map(|(is_twice, _)| is_twice))
+    .bind(last.map(|(_, created_at)| created_at))
+    .bind(after.map(|payment| payment.order.get()))
+    .bind(after.map(|payment| payment.number))
+    .bind(after.map(|payment| payment.voucher.get()))
+    .bind(limit);
+    in_time(pool, async |connection| query.fetch_all(connection).await).await
 }
 
 /// Since when the oldest refund waits that does.
 pub async fn oldest_waiting(pool: &PgPool) -> Result<Option<DateTime<Utc>>, StoreError> {
     let query = sqlx::query_scalar(
-        "select created_at from refunds where status = 1 order by created_at limit 1",
+        "select created_at from refunds where status = refund_waiting() order by created_at limit 1",
     );
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }

@@ -48,38 +48,29 @@ impl<'p> Work<'p> {
         }
     }
 
-    /// One statement that may wait for the row of a voucher. Its time begins when it has a connection: so a row that is
-    /// held is told as "nothing was done", however long the wait for the connection was.
-    pub(super) fn step(pool: &'p PgPool) -> Self {
-        Self { within: None, within_once_connected: Some(ANSWER_WITHIN), ..Self::statement(pool) }
-    }
-
-    /// The same as a transaction with `settings`.
+    /// One statement that may wait for the row of a voucher, or a transaction with `settings`. Its time begins when it has a
+    /// connection: so a row that is held is told as "nothing was done", however long the wait for the connection was.
     pub(super) fn step_with(settings: &str, pool: &'p PgPool) -> Self {
-        let begin = Some(pooler::begin("read committed", settings));
-        Self { begin, ..Self::step(pool) }
-    }
-
-    /// Whole statements of a purchase, which bounds them itself.
-    pub(super) fn of_purchase(pool: &'p PgPool) -> Self {
-        Self { within: None, ..Self::statement(pool) }
+        let begin = (!settings.is_empty()).then(|| pooler::begin("read committed", settings));
+        let within_once_connected = Some(ANSWER_WITHIN);
+        Self { begin, within: None, within_once_connected, ..Self::statement(pool) }
     }
 
     /// What is nobody's purchase, as one transaction of at most `limit`.
     pub fn transaction(limit: Duration, pool: &'p PgPool) -> Self {
-        Self { within: Some(limit), ..Self::long_transaction(&ends_after(limit), pool) }
-    }
-
-    /// The same with `settings`, however long it takes.
-    pub(super) fn long_transaction(settings: &str, pool: &'p PgPool) -> Self {
-        let begin = Some(pooler::begin("read committed", settings));
-        Self { begin, within: None, tells_outages: false, ..Self::statement(pool) }
+        let begin = Some(pooler::begin("read committed", &ends_after(limit)));
+        Self { begin, within: Some(limit), tells_outages: false, ..Self::statement(pool) }
     }
 
     /// Reads on one snapshot of the database, for at most `limit`.
     pub fn snapshot(limit: Duration, pool: &'p PgPool) -> Self {
         let begin = Some(pooler::begin("repeatable read, read only", &ends_after(limit)));
         Self { begin, only_reads: true, ..Self::transaction(limit, pool) }
+    }
+
+    /// The same for as long as it takes: `work` bounds itself.
+    pub(super) fn unbounded(self) -> Self {
+        Self { within: None, ..self }
     }
 
     /// Runs `work`.
@@ -135,7 +126,7 @@ pub(super) async fn step_in_time<T>(
     pool: &PgPool,
     statement: impl AsyncFnOnce(&mut DatabaseSession) -> sqlx::Result<T>,
 ) -> Result<T, StoreError> {
-    Work::step(pool).run(statement).await
+    Work::step_with("", pool).run(statement).await
 }
 
 fn ends_after(limit: Duration) -> String {

@@ -82,10 +82,12 @@ mod tests {
             "write_step",
             "write_entry",
             "mark_line",
+            "lock_payment",
+            "payment_outcome",
             "cancel_other_payments",
             "write_payment",
+            "record_part",
             "record_return",
-            "mark_order_refunded",
         ];
         assert_eq!(others.map(|(name, _)| name).collect::<Vec<_>>(), expected);
     }

@@ -9,11 +9,14 @@ use super::StoreError;
 use super::columns::row;
 use super::payments::Money;
 use super::statements::in_time;
+use crate::model::{UnmatchedId, UserId};
 
 /// Money that the gateway took for a payment that is not ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = UnmatchedBody)]
 pub struct UnmatchedPayment {
+    /// Its name here.
+    pub id: UnmatchedId,
     /// The gateway's own name of the money.
     pub transaction_id: String,
     /// The payment that it named.
@@ -25,9 +28,17 @@ pub struct UnmatchedPayment {
     /// When the gateway said that it gave the money back.
     #[schema(required = true)]
     pub returned_at: Option<DateTime<Utc>>,
+    /// When an administrator had settled it.
+    #[schema(required = true)]
+    pub resolved_at: Option<DateTime<Utc>>,
+    /// The administrator.
+    #[schema(required = true)]
+    pub resolved_by: Option<UserId>,
 }
 
-row! { UnmatchedPayment: transaction_id, payment_id, amount, received_at, returned_at }
+row! {
+    UnmatchedPayment: id, transaction_id, payment_id, amount, received_at, returned_at, resolved_at, resolved_by
+}
 
 /// Keeps money that belongs to no payment of ours, once for each payment and amount that the gateway names.
 pub async fn keep(pool: &PgPool, payment: &str, money: &Money) -> Result<(), StoreError> {
@@ -58,12 +69,41 @@ pub async fn mark_returned(pool: &PgPool, payment: &str, money: &Money) -> Resul
     Ok(())
 }
 
-/// The newest money that belongs to no payment of ours.
-pub async fn list(pool: &PgPool, limit: i64) -> Result<Vec<UnmatchedPayment>, StoreError> {
-    let query = sqlx::query_as(
-        "select transaction_id, payment_id, amount, received_at, returned_at from unmatched_payments
-         order by received_at desc, transaction_id, payment_id limit $1",
-    )
-    .bind(limit);
+/// Up to `limit` payments that are not ours with ids below `before`, the newest first.
+pub async fn list(
+    pool: &PgPool,
+    before: Option<UnmatchedId>,
+    limit: i64,
+) -> Result<Vec<UnmatchedPayment>, StoreError> {
+    let query =
+        sqlx::query_as("select * from unmatched_payments where id < $1 order by id desc limit $2")
+            .bind(before.map_or(i64::MAX, UnmatchedId::get))
+            .bind(limit);
     in_time(pool, async |connection| query.fetch_all(connection).await).await
+}
+
+/// How many somebody has to look at.
+pub async fn count_open(pool: &PgPool) -> Result<i64, StoreError> {
+    let query = sqlx::query_scalar(
+        "select count(*) from unmatched_payments where returned_at is null and resolved_at is null",
+    );
+    in_time(pool, async |connection| query.fetch_one(connection).await).await
+}
+
+/// `administrator` has settled it. Whoever says so first is kept. `None`: there is no such payment.
+pub async fn resolve(
+    pool: &PgPool,
+    id: UnmatchedId,
+    administrator: UserId,
+) -> Result<Option<UnmatchedPayment>, StoreError> {
+    let query = sqlx::query_as(
+        "update unmatched_payments
+         set resolved_at = coalesce(resolved_at, now()),
+             resolved_by = case when resolved_at is null then $2 else resolved_by end
+         where id = $1
+         returning *",
+    )
+    .bind(id.get())
+    .bind(administrator.get());
+    in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }

@@ -166,7 +166,7 @@ async fn an_address_shows_so_many_bad_tokens_and_a_good_one_is_served() {
     }
 }
 
-/// After each cancellation of one's own the next purchase of the voucher waits twice as long, on every server.
+/// After each order that a buyer gives up the next purchase of the voucher waits twice as long, on every server.
 #[tokio::test]
 async fn who_cancels_and_buys_again_waits_and_the_wait_doubles() {
     let api = api_with("off").await;
@@ -193,12 +193,18 @@ async fn who_cancels_and_buys_again_waits_and_the_wait_doubles() {
     }
     api.buy(1, free).await.is(201);
     let order = api.buy(1, voucher).await.is(201).text_of("order_id").to_owned();
-    // The time that an order was given to be paid costs no pause.
+    // An order that was not paid counts as one that was cancelled.
     let expired = format!(
         "update orders set status = 4, cancelled_by = 3, cancelled_at = sale_time() where id = {order};
          update seckill_vouchers set revision = revision + 1"
     );
     run_sql(&api.world.database_url, &expired).await;
+    second(15_999).await;
+    for server in [&api, &elsewhere] {
+        eventually("who did not pay waits", async || server.buy(1, voucher).await.status == 429)
+            .await;
+    }
+    second(1).await;
     eventually("who did not pay buys again", async || api.buy(1, voucher).await.status == 201)
         .await;
 }

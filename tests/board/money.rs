@@ -118,10 +118,16 @@ async fn money_that_waits_for_somebody_is_shown() {
     for said in ["t-77", "somebody else's", "¥12.34", "no"] {
         browser.until_text("#unmatched", said).await;
     }
+    api.notify(&notice("succeeded", "somebody else's", "t-78", 1_234)).await.is(204);
+    browser.until_text("#unmatched", "t-78").await;
+    browser.click("#unmatched tr:first-child button").await;
+    browser.until_text("#question-about", "Transaction t-78, ¥12.34").await;
+    browser.click("#question-yes").await;
+    browser.until("document.querySelectorAll('#unmatched button').length === 1").await;
     // The gateway gives it back; and it gives back a second time what was settled outside it.
     api.notify(&notice("refunded", "somebody else's", "t-77", 1_234)).await.is(204);
     browser
-        .until("/^\\d/.test(document.querySelector('#unmatched td:nth-child(5)').innerText)")
+        .until("/^\\d/.test(document.querySelector('#unmatched tr:last-child td:nth-child(5)').innerText)")
         .await;
     as_admin(&api, "POST", &format!("/api/orders/{order}/settlement"), &json!({})).await.is(200);
     browser.until_text("#refunds-none", "No refund waits").await;

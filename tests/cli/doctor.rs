@@ -79,6 +79,19 @@ async fn what_is_fine_and_what_is_in_danger_has_a_line_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn money_of_nobodys_is_counted_until_it_is_back_or_resolved() {
+    let world = World::new().await;
+    let doctor = healthy(&world, &role(&world, SERVES).await);
+    let ran = doctor.run(&["doctor"]).await;
+    assert!(!ran.stdout.contains("unmatched payments"), "{ran:?}");
+    let kept = "insert into unmatched_payments (transaction_id, payment_id, amount, received_at, returned_at, resolved_at)
+        values ('t1', 'p', 1, now(), null, null), ('t2', 'p', 1, now(), now(), null), ('t3', 'p', 1, now(), null, now())";
+    run_sql(&world.database_url, kept).await;
+    let ran = doctor.run(&["doctor"]).await;
+    says(&ran, "note", "unmatched payments", "1 wait for somebody");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_free_disk_has_a_line_for_a_role_that_may_see_it() {
     let world = World::new().await;
     let ran = healthy(&world, &world.database_url).run(&["doctor"]).await;

@@ -128,7 +128,7 @@ const FUNCTIONS: [(&str, &str, &[&str]); 7] = [
     ("refund_order($voucher, $order, 100)", FREE, &[ORDER, STEPS]),
     ("judge_payment($voucher, $order, 1, 'late', $price)", OPENED, &[ORDER, STEPS]),
     (
-        "return_payment($voucher, $order, 1, '$order', $price, 2::smallint)",
+        "return_payment($voucher, $order, 1, '$order', $price, 2::smallint, null)",
         PAID,
         &[ORDER, STEPS, REFUNDS],
     ),

@@ -6,12 +6,13 @@ use futures_util::future::join_all;
 use seckill::model::{Clock, VoucherId};
 use seckill::orders::winding_up::{WindingUp, WoundUp};
 use seckill::purchase::audit;
-use seckill::store::cancelled_sales;
+use seckill::store::gateway_messages::REFUNDS;
+use seckill::store::{cancelled_sales, unmatched_payments};
 use serde_json::{Value, json};
 use sqlx::Connection;
 
 use testkit::program::Program;
-use testkit::shop::till::{Till, notice, succeeded};
+use testkit::shop::till::{ADMINISTRATOR, Till, notice, succeeded};
 use testkit::shop::world::PRICE;
 use testkit::wait::eventually;
 
@@ -29,12 +30,128 @@ async fn money_that_goes_back_a_second_time_is_shown_and_the_audit_names_it() {
     till.is_broken(&format!("no_lost_payment: 1 payments went back twice: {order}")).await;
 }
 
+/// A part that has a name counts once, also if it is told twice.
+#[tokio::test]
+async fn what_went_back_in_parts_is_never_asked_for_again() {
+    let till = Till::open(2).await;
+    let orders = [till.buy(1).await, till.buy(2).await];
+    let payments = [till.pay(1, &orders[0], "t1").await, till.pay(2, &orders[1], "t2").await];
+    let part = |payment: usize, transaction: &str, amount: i64, name: Option<&str>| {
+        let mut part = notice("charged_back", &payments[payment], transaction, amount);
+        part["return_id"] = json!(name);
+        part
+    };
+    let told = async |part: &Value| till.notify(part).await;
+    for named in [part(0, "t1", 3_000, Some("r1")), part(0, "t1", 3_000, Some("r1"))] {
+        told(&named).await.is(204);
+    }
+    told(&part(0, "t1", 5_001, None)).await.problem(422, "invalid_request");
+    told(&part(0, "t1", 1, Some(""))).await.problem(422, "invalid_request");
+    told(&part(0, "t9", 1, Some("r2"))).await.problem(422, "invalid_request");
+    assert_eq!(till.status(1, &orders[0]).await, "paid");
+    till.holds().await;
+    till.admin_step(&orders[0], "refund").await.is(202);
+    assert_eq!(till.list("/api/refunds").await[0]["amount"], PRICE - 3_000);
+    // Another part, while the refund waits.
+    told(&part(0, "t1", 1_000, None)).await.is(204);
+    assert_eq!(till.gateway_work().await.step().await.unwrap(), (1, 1));
+    let asked =
+        till.gateway().refunded.lock().unwrap().iter().map(|it| it.amount).collect::<Vec<_>>();
+    assert_eq!(asked, [PRICE - 4_000]);
+    assert_eq!(till.status(1, &orders[0]).await, "refunded");
+    // Two halves are the whole.
+    till.admin_step(&orders[1], "redemption").await.is(200);
+    for is_charged_back in [false, true] {
+        told(&part(1, "t2", PRICE / 2, None)).await.is(204);
+        let order = till.get_as(2, &format!("/api/orders/{}", orders[1])).await;
+        assert_eq!(order.body["charged_back_at"].is_string(), is_charged_back, "{order:?}");
+    }
+    assert_eq!(till.gateway_work().await.step().await.unwrap(), (0, 0));
+    till.holds().await;
+}
+
+#[tokio::test]
+async fn refunds_are_listed_page_by_page_also_if_one_is_done_meanwhile() {
+    let till = Till::open(3).await;
+    let mut payments = Vec::new();
+    for user in 1..=3 {
+        let order = till.buy(user).await;
+        payments.push(till.pay(user, &order, &format!("t{user}")).await);
+        if user > 1 {
+            till.admin_step(&order, "refund").await.is(202);
+        }
+    }
+    let [twice, first, second] = &payments[..] else { unreachable!("three payments") };
+    for status in ["refunded", "charged_back"] {
+        till.notify(&notice(status, twice, "t1", PRICE)).await.is(204);
+    }
+    let expected = [vec![first.clone()], vec![second.clone()], vec![twice.clone()], Vec::new()];
+    assert_eq!(till.pages(ADMINISTRATOR, "/api/refunds?limit=1", "payment_id").await, expected);
+    till.notify(&notice("refunded", first, "t2", PRICE)).await.is(204);
+    let after = format!("/api/refunds?after={first}");
+    let rest = [vec![second.clone(), twice.clone()]];
+    assert_eq!(till.pages(ADMINISTRATOR, &after, "payment_id").await, rest);
+    for wrong in ["limit=101", "after=7", "before=7"] {
+        let answer = till.as_admin("GET", &format!("/api/refunds?{wrong}")).await;
+        answer.problem(422, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn money_of_nobodys_is_listed_page_by_page_and_resolved_once() {
+    let till = Till::open(1).await;
+    for transaction in ["t1", "t2", "t3"] {
+        till.notify(&succeeded("nobody's", transaction, 5)).await.is(204);
+    }
+    let path = "/api/payments/unmatched";
+    let pages = till.pages(ADMINISTRATOR, &format!("{path}?limit=2"), "transaction_id").await;
+    assert_eq!(pages, [vec!["t3", "t2"], vec!["t1"]]);
+    let shown = till.list(path).await;
+    let resolve = format!("{path}/{}/resolution", shown[0]["id"].as_str().unwrap());
+    till.call_as(1, "POST", &resolve).await.problem(403, "forbidden");
+    let resolved = till.as_admin("POST", &resolve).await.is(200).body.clone();
+    assert!(resolved["resolved_at"].is_string(), "{resolved}");
+    assert_eq!(resolved["resolved_by"], ADMINISTRATOR.to_string());
+    assert_eq!(till.as_admin("POST", &resolve).await.is(200).body, resolved);
+    assert_eq!(till.list(path).await[0], resolved);
+    let pool = till.world.database.pool();
+    assert_eq!(unmatched_payments::count_open(pool).await.unwrap(), 2);
+    let unknown = format!("{path}/777/resolution");
+    till.as_admin("POST", &unknown).await.problem(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_refund_that_was_claimed_before_the_clock_went_back_does_not_rest_as_long() {
+    let till = Till::open(1).await;
+    let order = till.buy(1).await;
+    till.pay(1, &order, "t1").await;
+    let (work, now) = (till.gateway_work().await, till.world.clock.now());
+    till.gateway().set_away(true);
+    till.after(TimeDelta::days(1)).await;
+    till.admin_step(&order, "refund").await.is(202);
+    assert_eq!(work.step().await.unwrap(), (1, 0));
+    assert_eq!(work.step().await.unwrap(), (0, 0));
+    till.gateway().set_away(false);
+    // A claim is due when it ends; one that ends so late that nobody can have made it is due, too.
+    let pool = till.world.database.pool();
+    for (ends_in_s, is_due) in [(0, true), (1, false), (600, false), (601, true)] {
+        let ends =
+            format!("update refunds set next_attempt_at = sale_time() + interval '{ends_in_s} s'");
+        till.sql(&ends).await;
+        let due = REFUNDS.list_due(pool, till.world.clock.now(), 9).await.unwrap();
+        assert_eq!(!due.is_empty(), is_due, "{ends_in_s}");
+    }
+    till.world.set_time(now).await;
+    assert_eq!(work.step().await.unwrap(), (1, 1));
+    assert_eq!(till.status(1, &order).await, "refunded");
+}
+
 #[tokio::test]
 async fn a_refund_that_the_gateway_never_takes_is_settled_outside_it() {
     let till = Till::open(2).await;
     let orders = [till.buy(1).await, till.buy(2).await];
     let program = Program::on(&till.world);
-    let settle = ["orders", "settle", orders[1].as_str()];
+    let settle = ["orders", "settle", orders[1].as_str(), "--yes"];
     till.pay(2, &orders[1], "t2").await;
     program.run(&settle).await.refused(1, "it is paid");
     till.pay(1, &orders[0], "t1").await;
@@ -51,6 +168,8 @@ async fn a_refund_that_the_gateway_never_takes_is_settled_outside_it() {
     let expected = json!([["paid", "gateway"], ["refund_begun", by], ["settled_outside", by]]);
     assert_eq!(steps, expected);
     till.admin_step(&orders[1], "refund").await.is(202);
+    program.run(&settle[..3]).await.refused(2, "would be refunded for good");
+    assert_eq!(till.status(2, &orders[1]).await, "refunding");
     let said = program.says(&settle).await;
     assert_eq!(said, format!("order {} is refunded: settled outside the gateway\n", orders[1]));
     till.holds().await;

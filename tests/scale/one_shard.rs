@@ -7,7 +7,7 @@ use seckill::orders::Orders;
 use seckill::purchase::{Purchases, audit};
 use seckill::store::order_steps::{Actor, AdministratorStep};
 use seckill::store::payments::{Money, Notice, NoticeOutcome};
-use seckill::store::refunds::{self, FinishedRefund};
+use seckill::store::refunds;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::citus::Citus;
@@ -56,11 +56,11 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
         let before = cluster.coordinator.log().len();
         let payment = orders.pay(order.id, user(number)).await.unwrap().id.to_string();
         let transaction = format!("t{number}");
-        let paid = Notice::Succeeded(Money { transaction, amount: order.amount });
+        let paid = Notice::Succeeded(Money { transaction, amount: order.amount, return_id: None });
         assert_eq!(orders.take_notice(&payment, &paid).await.unwrap(), NoticeOutcome::Applied);
         orders.administer(AdministratorStep::Refund, order.id, None).await.unwrap();
         let finished = refunds::finish(world.database.pool(), payment.parse().unwrap()).await;
-        assert_eq!(finished.unwrap(), FinishedRefund::Done);
+        assert_eq!(finished.unwrap(), NoticeOutcome::Returned);
         let unpaid = bought(&shop, number + 10, priced).await;
         orders.cancel(unpaid.id, Actor::Administrator(None)).await.unwrap();
         let log = cluster.coordinator.log();
@@ -108,7 +108,8 @@ async fn the_same_money_is_found(world: &World, shop: &Arc<Purchases>, orders: &
     for _ in 0..2 {
         let order = bought(shop, 9, world.priced_voucher(1).await.id).await;
         let payment = orders.pay(order.id, user(9)).await.unwrap().id.to_string();
-        let money = Money { transaction: "the same".to_owned(), amount: order.amount };
+        let money =
+            Money { transaction: "the same".to_owned(), amount: order.amount, return_id: None };
         let settled = orders.take_notice(&payment, &Notice::Succeeded(money)).await.unwrap();
         assert_eq!(settled, NoticeOutcome::Applied);
     }

@@ -170,6 +170,8 @@ async fn a_buyer_who_does_not_pay_in_time_is_told_why_the_next_one_is_offered_it
     browser.until_text(ENTRY, "it was not paid in time, so it goes to the next in line").await;
     browser.until_text(MESSAGE, "not paid in time").await;
     is_readable(&browser).await;
+    // The pause after an order that was given up is over.
+    shop.after(TimeDelta::seconds(1)).await;
     press(&browser, "Stand in line", "In line").await;
     browser.until_text(ENTRY, "You are the next in line.").await;
     assert_eq!(shop.entry(2).await["status"], "offered");

@@ -93,7 +93,10 @@ impl Demonstration {
 
     fn is_admin(&self, headers: &HeaderMap) -> bool {
         let Some((_, admin)) = self.admin else { return false };
-        self.app.tokens.verify(headers.get(header::AUTHORIZATION)).is_ok_and(|token| token.user == admin)
+        self.app
+            .tokens
+            .verify(headers.get(header::AUTHORIZATION))
+            .is_ok_and(|token| token.user == admin)
     }
 
     fn is_admins(&self, phone: &str) -> bool {

@@ -114,7 +114,7 @@ impl<'a> Waves<'a> {
         send: impl AsyncFn(String, Vec<Buyer>) -> anyhow::Result<CrowdReport>,
     ) -> anyhow::Result<CrowdReport> {
         let ends_at = Instant::now() + ENDS_WITHIN;
-        let mut first = None;
+        let (mut first, mut late_waves) = (None, 0);
         loop {
             self.count += 1;
             // Everybody comes to the first wave, also for a stock of 0.
@@ -128,12 +128,17 @@ impl<'a> Waves<'a> {
             let ordered = self.take(&report).await?;
             let late = self.pay(&ordered).await;
             if late > 0 {
+                late_waves += 1;
                 self.give_more_time().await?;
             }
             first.get_or_insert(report);
             let goes_on = !ordered.is_empty() && self.settle().await?;
             if !goes_on || Instant::now() >= ends_at {
                 return first.context("there was a wave");
+            }
+            // Whoever was too late buys again after a pause, which doubles each time.
+            if late > 0 {
+                sleep(Duration::from_secs(1 << (late_waves - 1).min(12))).await;
             }
         }
     }

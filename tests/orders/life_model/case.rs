@@ -34,8 +34,18 @@ type OrderRow = (i64, i64, i64, i16, Time, Time, Option<i16>, bool, Vec<String>)
 type Time = Option<DateTime<Utc>>;
 
 /// As [`PAYMENTS`] selects it.
-type PaymentRow =
-    (i64, i16, Option<String>, Option<i64>, Option<i32>, Option<String>, Option<i16>, bool, bool);
+type PaymentRow = (
+    i64,
+    i16,
+    Option<String>,
+    Option<i64>,
+    i64,
+    Option<i32>,
+    Option<String>,
+    Option<i16>,
+    bool,
+    bool,
+);
 
 const ORDERS: &str = "select o.id, o.voucher_id, o.user_id, o.status, o.pay_by, o.cancelled_at, o.cancelled_by,
         o.charged_back_at is not null as is_charged_back,
@@ -47,7 +57,7 @@ const ORDERS: &str = "select o.id, o.voucher_id, o.user_id, o.status, o.pay_by, 
     where o.voucher_id = any ($1)
     order by array_position($2, o.id), o.voucher_id, e.place, o.id";
 
-const PAYMENTS: &str = "select p.order_id, p.status, p.transaction_id, p.paid_amount, p.announced, r.reason,
+const PAYMENTS: &str = "select p.order_id, p.status, p.transaction_id, p.paid_amount, p.returned_amount, p.announced, r.reason,
         r.done_by, r.given_back_twice_at is not null as is_twice, c.next_attempt_at is not null as is_unwanted
     from payments p left join refunds r using (voucher_id, order_id, number)
     left join payment_cancellations c using (voucher_id, order_id, number)
@@ -232,13 +242,25 @@ impl<'a> Case<'a> {
 
     async fn read_payments(&self, orders: &mut [Order]) {
         let rows: Vec<PaymentRow> = self.rows(PAYMENTS).await;
-        for (order, status, transaction, paid, announced, reason, by, is_twice, is_unwanted) in rows
+        for (
+            order,
+            status,
+            transaction,
+            paid,
+            parts,
+            announced,
+            reason,
+            by,
+            is_twice,
+            is_unwanted,
+        ) in rows
         {
             let by = by.map(|by| nth(&BY, by));
             orders[self.nth(order).unwrap()].payments.push(Payment {
                 status,
                 money: transaction.map(|it| (name_of(&it), paid.unwrap())),
                 announced,
+                parts,
                 refund: reason.map(|reason| Back { reason, by, is_twice }),
                 is_unwanted,
             });

@@ -148,7 +148,10 @@ fn statement(case: &Case<'_>, step: Step) -> String {
         Step::Failed(nth, number) => format!("select fail_payment({}, {number})", of(nth)),
         Step::GaveBack(nth, number, money, by) => {
             let by = if by == By::Gateway { 2 } else { 3 };
-            format!("select return_payment({}, {by}::smallint)", sum(case, nth, number, money))
+            format!(
+                "select return_payment({}, {by}::smallint, null)",
+                sum(case, nth, number, money)
+            )
         }
         Step::Cancel(nth, who) => {
             let who = if who == Who::Buyer { 1 } else { 2 };

@@ -36,9 +36,11 @@ impl Step {
         match self {
             Self::Buy(..) | Self::BuyAgain(_) => &["sell", "place_orders"],
             Self::Open(_) => &["open_payment"],
-            Self::Took(..) => &["apply_payment", "judge_payment"],
+            Self::Took(..) => {
+                &["apply_payment", "judge_payment", "payment_outcome", "write_payment"]
+            }
             Self::Failed(..) => &["fail_payment"],
-            Self::GaveBack(..) => &["return_payment"],
+            Self::GaveBack(..) => &["return_payment", "record_return"],
             Self::Cancel(..) => &["cancel_order"],
             Self::Redeem(_) => &["redeem_order"],
             Self::Refund(_) => &["refund_order"],

@@ -93,11 +93,11 @@ impl Shop {
         self.orders.iter().any(own)
     }
 
-    /// Whoever cancels and buys again waits for 1 s, 2 s, 4 s and so on, up to an hour.
+    /// Whoever cancels, or does not pay, and buys again waits for 1 s, 2 s, 4 s and so on, up to an hour.
     pub fn is_too_soon(&self, buyer: Buyer, sale: Sale) -> bool {
         let own = self.orders.iter().filter(|it| it.buyer == buyer && it.sale == sale);
         let cancelled = own.filter_map(|it| match it.cancelled {
-            Some((Who::Buyer, at)) => Some(at),
+            Some((Who::Buyer | Who::Time, at)) => Some(at),
             _ => None,
         });
         let times: Vec<Seconds> = cancelled.collect();

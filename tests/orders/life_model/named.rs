@@ -2,7 +2,7 @@
 
 use super::model::{Amount::*, By, Money, Step, Step::*, Terms, Who};
 use super::runs::Life;
-use super::scenes::{CANCEL, CHARGED_BACK, FIRST, LATE, PAY, REFUNDED, SECOND, with_stock};
+use super::scenes::{CANCEL, CHARGED_BACK, FIRST, LATE, PART, PAY, REFUNDED, SECOND, with_stock};
 
 type Answered = (Step, &'static str);
 
@@ -10,6 +10,7 @@ const FREE: Terms = Terms { is_priced: false, has_line: false, ..with_stock(1) }
 const DRAWN: Terms = Terms { draw: Some(1_200), ..with_stock(1) };
 const LESS: Money = Money(3, Less);
 const DOUBLE: Money = Money(4, Twice);
+const HALF: Step = GaveBack(0, 1, Money(4, Asked), By::ChargeBack);
 const EXPIRED: [Answered; 4] =
     [(Buy(1, 0), "ordered"), (Open(0), "opened 1"), (LATE, ""), (Expire, "")];
 const PAID: [Answered; 3] = [(Buy(1, 0), "ordered"), (Open(0), "opened 1"), (PAY, "applied")];
@@ -32,7 +33,7 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
         (Buy(2, 0), "ordered"), (PAY, "order_cancelled"), (Gateway, "refund 0.1 of 1: m1, 8000"),
     ]),
     ("late money goes back if its buyer bought again", with_stock(2), &EXPIRED, &[
-        (Buy(1, 0), "ordered"), (PAY, "order_cancelled"), (Gateway, "refund 0.1 of 1: m1, 8000"),
+        (Buy(1, 0), "too_many_requests"), (Pass(1), ""), (Buy(1, 0), "ordered"), (PAY, "order_cancelled"), (Gateway, "refund 0.1 of 1: m1, 8000"),
     ]),
     ("late money revives nothing of a cancelled sale", with_stock(1), &EXPIRED, &[
         (CancelSale(0), "done"), (PAY, "order_cancelled"), (Gateway, "refund 0.1 of 1: m1, 8000"),
@@ -61,9 +62,18 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
         (PAY, "applied"), (Gateway, "unwanted 0.2"), (Gateway, ""),
     ]),
     ("the gateway gives back by itself what is not given back again", with_stock(1), &PAID, &[
-        (GaveBack(0, 1, Money(1, Less), By::Gateway), "partial"), (REFUNDED, "returned"), (REFUNDED, "repeated"),
+        (GaveBack(0, 1, Money(1, Twice), By::Gateway), "partial"), (REFUNDED, "returned"), (REFUNDED, "repeated"),
         (CHARGED_BACK, "returned_twice"), (CHARGED_BACK, "repeated"), (Gateway, ""), (Refund(0), "refused refunded"),
         (Settle(0), "refused refunded"), (Buy(2, 0), "ordered"),
+    ]),
+    ("what went back in parts is not asked for again", with_stock(1), &PAID, &[
+        (Took(0, 1, DOUBLE), "wrong_amount"), (PART, "part_returned"), (PART, "partial"), (HALF, "part_returned"),
+        (Refund(0), "done"), (Gateway, "refund 0.1 of 1: m1, 1, refund 0.2 of 1: m4, 8000"), (PART, "partial"),
+        (GaveBack(0, 1, Money(4, Asked), By::Gateway), "repeated"), (HALF, "returned_twice"), (Buy(2, 0), "ordered"),
+    ]),
+    ("two halves are the whole", with_stock(1), &PAID, &[
+        (Took(0, 1, DOUBLE), "wrong_amount"), (HALF, "part_returned"), (HALF, "returned"), (HALF, "repeated"),
+        (PART, "part_returned"), (Redeem(0), "done"), (REFUNDED, "returned"), (Gateway, ""),
     ]),
     ("a refund that waits is not sent after the gateway's own", with_stock(1), &PAID, &[
         (Refund(0), "done"), (CHARGED_BACK, "returned"), (Gateway, ""), (Buy(2, 0), "ordered"),
@@ -90,6 +100,12 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
         (Settle(0), "refused paid"), (Refund(0), "done"), (Settle(0), "done"), (Gateway, ""),
         (REFUNDED, "returned_twice"),
     ]),
+    ("whoever does not pay and buys again waits as after a cancellation", with_stock(1), &EXPIRED, &[
+        (Buy(1, 0), "too_many_requests"), (Pass(1), ""), (Buy(1, 0), "ordered"), (CANCEL, "refused cancelled"),
+        (Cancel(1, Who::Buyer), "done"), (Pass(1), ""), (Buy(1, 0), "too_many_requests"), (Pass(1), ""),
+        (Buy(1, 0), "ordered"), (LATE, ""), (Expire, ""), (Pass(3), ""), (Buy(1, 0), "too_many_requests"),
+        (Pass(1), ""), (Buy(1, 0), "ordered"),
+    ]),
     ("whoever cancels and buys again waits a while that doubles", with_stock(1), &[], &[
         (Buy(1, 0), "ordered"), (CANCEL, "done"), (Buy(1, 0), "too_many_requests"), (Pass(1), ""),
         (Buy(1, 0), "ordered"), (Cancel(1, Who::Buyer), "done"), (Pass(1), ""), (Buy(1, 0), "too_many_requests"),
@@ -108,7 +124,8 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
     ]),
     ("whoever misses an offer may stand in line again", with_stock(1), &[], &[
         (Buy(1, 0), "ordered"), (Enter(2, 0), "entered as 1"), (Enter(3, 0), "entered as 2"), (CANCEL, "done"),
-        (Serve, ""), (LATE, ""), (Expire, ""), (Serve, ""), (Enter(2, 0), "entered as 1"), (Buy(3, 0), "already_bought"),
+        (Serve, ""), (LATE, ""), (Expire, ""), (Serve, ""), (Enter(2, 0), "too_many_requests"), (Pass(1), ""),
+        (Enter(2, 0), "entered as 1"), (Buy(3, 0), "already_bought"),
     ]),
     ("a sale that is paused offers nothing", with_stock(1), &[], &[
         (Buy(1, 0), "ordered"), (Enter(2, 0), "entered as 1"), (Pause(0, true), "changed"), (CANCEL, "done"), (Serve, ""),

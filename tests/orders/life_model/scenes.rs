@@ -19,6 +19,9 @@ pub const SECOND: Money = Money(2, Asked);
 pub const REFUNDED: Step = GaveBack(0, 1, FIRST, By::Gateway);
 pub const CHARGED_BACK: Step = GaveBack(0, 1, FIRST, By::ChargeBack);
 
+/// A part of the money.
+pub const PART: Step = GaveBack(0, 1, Money(1, Less), By::ChargeBack);
+
 pub const PAY: Step = Took(0, 1, FIRST);
 const AGAIN: Step = Took(0, 1, SECOND);
 pub const CANCEL: Step = Cancel(0, Who::Buyer);
@@ -30,13 +33,13 @@ const SCENES: &[(i64, &[Step], &[Step])] = &[
     (2, &[Buy(1, 0)], &[Open(0), CANCEL, BuyAgain(0)]),
     (1, &[], &[Buy(1, 0), Buy(2, 0), Restock(0, 1), Restock(0, -1), Pause(0, true), CancelSale(0), Pass(18_000)]),
     (2, &[Buy(1, 0), Open(0), LATE], &[PAY, Open(0), CANCEL, Expire, REFUNDED, Restock(0, -1)]),
-    (2, &[Buy(1, 0), Open(0), LATE, Expire], &[PAY, AGAIN, Failed(0, 1), Buy(1, 0), REFUNDED, Pause(0, true)]),
+    (2, &[Buy(1, 0), Open(0), LATE, Expire, Pass(1)], &[PAY, AGAIN, Failed(0, 1), Buy(1, 0), REFUNDED, Pause(0, true)]),
     (1, &[Buy(1, 0), Open(0), LATE, Expire], &[PAY, Buy(2, 0), Enter(2, 0), Restock(0, -1), CancelSale(0)]),
     (2, &[Buy(1, 0), Open(0), PAY], &[AGAIN, Redeem(0), Refund(0), CANCEL, REFUNDED, CHARGED_BACK]),
-    (2, &[Buy(1, 0), Open(0), PAY, Refund(0)], &[Answered(0, 1), Settle(0), Redeem(0), REFUNDED, CHARGED_BACK]),
+    (2, &[Buy(1, 0), Open(0), PAY, Refund(0)], &[Answered(0, 1), Settle(0), Redeem(0), REFUNDED, CHARGED_BACK, PART]),
     (2, &[Buy(1, 0), Open(0), PAY, Redeem(0)], &[Redeem(0), Refund(0), REFUNDED, CHARGED_BACK]),
     (1, &[Buy(1, 0), Open(0), LATE], &[Enter(2, 0), CANCEL, Expire, PAY, Serve]),
-    (1, &[Buy(1, 0), Open(0), Enter(2, 0), LATE, Expire], &[Enter(3, 0), Leave(2, 0), Serve, Buy(1, 0), PAY]),
+    (1, &[Buy(1, 0), Open(0), Enter(2, 0), LATE, Expire, Pass(1)], &[Enter(3, 0), Leave(2, 0), Serve, Buy(1, 0), PAY]),
     (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1)], &[PAY, GaveBack(1, 1, FIRST, By::Gateway)]),
     (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1), LATE, Expire], &[PAY, Took(1, 1, FIRST), GaveBack(1, 1, FIRST, By::Gateway)]),
     (2, &[Buy(1, 0), Open(0), REFUNDED], &[PAY, CHARGED_BACK, CANCEL]),

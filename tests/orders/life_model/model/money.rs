@@ -118,6 +118,7 @@ impl Shop {
             status: if is_applied { 2 } else { 4 },
             money: Some((name, paid)),
             announced: payment.money.is_some().then_some(number),
+            parts: 0,
             refund: (!is_applied).then(|| Back::waits(said)),
             is_unwanted: false,
         };
@@ -152,8 +153,16 @@ impl Shop {
             return "unknown";
         }
         if let Some((owner, kept_as)) = self.owner(sale, name) {
-            let paid = self.orders[owner].payments[kept_as].money.unwrap().1;
-            return if amount == paid { self.goes_back(owner, kept_as, by) } else { "partial" };
+            let payment = &mut self.orders[owner].payments[kept_as];
+            let left = payment.left().1;
+            if [payment.money.unwrap().1, left].contains(&amount) {
+                return self.goes_back(owner, kept_as, by);
+            }
+            if amount > left || payment.refund.as_ref().is_some_and(|refund| refund.by.is_some()) {
+                return "partial";
+            }
+            payment.parts += amount;
+            return "part_returned";
         }
         if amount < PRICE {
             return "partial";
@@ -196,7 +205,7 @@ impl Shop {
                     messages.push(format!("unwanted {at}.{}", number + 1));
                 }
                 if payment.refund.as_ref().is_some_and(|refund| refund.by.is_none()) {
-                    let (own, money) = (number as i32 + 1, payment.money.unwrap());
+                    let (own, money) = (number as i32 + 1, payment.left());
                     let there = payment.announced.unwrap_or(own);
                     messages.push(refund_message(at, own, there, money));
                     self.answered(at, number);
@@ -224,7 +233,7 @@ impl Shop {
                 if payment.status == 2 {
                     self.money_is_back(at, "refunded", Who::Gateway);
                 }
-                "done"
+                "returned"
             }
             _ => "repeated",
         }

@@ -153,6 +153,8 @@ pub struct Payment {
     pub money: Option<(u8, i64)>,
     /// The payment by which the gateway knows a second sum.
     pub announced: Option<i32>,
+    /// What of the money went back in parts.
+    pub parts: i64,
     pub refund: Option<Back>,
     /// The gateway is to be told that it is not wanted.
     pub is_unwanted: bool,
@@ -185,6 +187,14 @@ pub struct Shop {
 impl Back {
     pub fn waits(reason: &str) -> Self {
         Self { reason: reason.to_owned(), by: None, is_twice: false }
+    }
+}
+
+impl Payment {
+    /// The name of its money, and how much of it has not gone back in parts.
+    pub const fn left(&self) -> (u8, i64) {
+        let (name, paid) = self.money.unwrap();
+        (name, paid - self.parts)
     }
 }
 
