@@ -293,7 +293,9 @@ pub enum NoticeOutcome {
     Kept,
     /// The gateway gave a part of the money back: a refund is of the rest.
     PartReturned,
-    /// The gateway gave a part of money back that it has not told us of yet, or more than is left: nothing was changed.
+    /// The gateway gave a part of money back that it has not told us of yet: it is to say so again. Nothing was changed.
+    TooEarly,
+    /// The gateway gave back more than is left: nothing was changed.
     Partial,
 }
 
