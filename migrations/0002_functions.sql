@@ -1091,9 +1091,9 @@ end
 $$;
 
 -- The gateway gave money back without being asked: `kind` says whether it did so by itself, or after a charge-back.
--- Returns `unknown` (there is no such payment), `partial` (that sum cannot have gone back; nothing was changed), `part_returned`
--- (a part of the money went back), `kept` (the money is not known yet: the notice waits for it), or what `record_return`
--- returns.
+-- Returns `unknown` (there is no such payment), `partial` (so much is not left; nothing was changed), `part_returned` (a part of
+-- the money went back), `too_early` (a part of money that is not known yet; nothing was changed), `kept` (the same of all of
+-- it: the notice waits for the money), or what `record_return` returns.
 --
 -- `part` is the gateway's own name of what it gave back. Without one nobody can tell a part that is told twice from two
 -- parts: each counts, so that no more than is left is ever asked for.
@@ -1122,7 +1122,7 @@ begin
     if money.number is null then
         -- Less than was asked for is taken for a part; more is another amount, which the gateway took by mistake.
         if returned < payment.amount then
-            return 'partial';
+            return 'too_early';
         end if;
         insert into early_returns (voucher_id, order_id, transaction_id, amount, done_by, told_at)
         values (voucher, own, transaction, returned, kind, at)

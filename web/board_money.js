@@ -31,7 +31,8 @@ async function resolve({ id, transaction_id: transaction, amount }) {
 }
 
 function unmatched(one) {
-  const { transaction_id: transaction, payment_id: payment, amount, received_at: received, returned_at, resolved_at } = one;
+  const { transaction_id: transaction, payment_id: payment, amount, received_at: received } = one;
+  const { returned_at, resolved_at } = one;
   const labels = [texts.transaction, texts.payment, texts.amount, texts.received, texts.returned, texts.resolved];
   const returned = returned_at ? at(returned_at) : texts.not_returned;
   const button = element("button", { class: "quiet", type: "button" }, texts.resolve);

@@ -1,5 +1,7 @@
 //! Payments: a buyer begins one, and the payment gateway says what became of it.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use axum::Json;
 use axum::body::Bytes;
@@ -17,13 +19,15 @@ use super::schemas::{Amount, Id, PageSize};
 use super::vouchers::PathId;
 use super::webhook::{SIGNATURE, Webhook};
 use super::{ApiError, App};
-use crate::model::UnmatchedId;
+use crate::model::{Refusal, UnmatchedId};
 use crate::model::whole_number::maybe_whole_number;
 use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::payments::{Money, Notice, NoticeOutcome, OpenPayment, PaymentId};
 use crate::store::refunds::{self, Refund};
 use crate::store::unmatched_payments::{self, UnmatchedPayment};
 
+/// When a gateway is to say again what it said too early.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// The longest name that a gateway may give to money or to a payment, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 
@@ -162,8 +166,8 @@ impl NotificationBody {
 /// secret that both share; there may be several `v1`, of which one has to be right. A notification may come twice,
 /// late, or out of order: the same transaction is applied once, also if it is said to have gone back before it is
 /// said to have come. Money for an order that cannot take it is given back; money for a payment that is not ours is
-/// kept, and shown to administrators. If a part of the money went back, a refund is of the rest; a part of money that was not told
-/// yet, or more than is left, is refused (422). 503: send it again.
+/// kept, and shown to administrators. If a part of the money went back, a refund is of the rest; more than is left is refused (422).
+/// 503, also of a part of money that was not told yet: send it again.
 #[utoipa::path(post, path = "/api/payments/notifications", tag = "payments",
     operation_id = "notify_payment", request_body = NotificationBody,
     responses((status = 204, description = "it is settled, now or before")))]
@@ -195,8 +199,10 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
         app.orders.take_notice(&payment, &notice).await
     });
     match settling.await.map_err(|_panic| ApiError::new(Code::Internal))?? {
-        NoticeOutcome::Partial => {
-            Err(ApiError::invalid("so much is not left of this money, or it was not told of yet"))
+        NoticeOutcome::Partial => Err(ApiError::invalid("so much of this money is not left")),
+        NoticeOutcome::TooEarly => {
+            let why = "this money was not told of yet: say that it came, and then this again";
+            Err(Refusal::unavailable(TELL_AGAIN).detail(why).into())
         }
         _ => Ok(()),
     }

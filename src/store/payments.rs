@@ -293,7 +293,9 @@ pub enum NoticeOutcome {
     Kept,
     /// The gateway gave a part of the money back: a refund is of the rest.
     PartReturned,
-    /// The gateway gave a part of money back that it has not told us of yet, or more than is left: nothing was changed.
+    /// The gateway gave a part of money back that it has not told us of yet: it is to say so again. Nothing was changed.
+    TooEarly,
+    /// The gateway gave back more than is left: nothing was changed.
     Partial,
 }
 
@@ -327,59 +329,55 @@ pub async fn take_notice(
             step_in_time(pool, async |session| query.fetch_one(session).await).await
         }
         Notice::Succeeded(money) => {
-            let usual = "select apply_payment($1, $2, $3, $4, $5)";
-            match settle_money(pool, usual, id, money, None).await? {
-                Some(outcome) => Ok(outcome),
-                None => {
-                    let judged = "select judge_payment($1, $2, $3, $4, $5)";
-                    let judged = settle_money(pool, judged, id, money, None).await?;
-                    judged.ok_or_else(|| {
-                        StoreError::defect(Service::Postgres, "judge_payment says nothing")
-                    })
-                }
-            }
+            let calls = [
+                "select apply_payment($1, $2, $3, $4, $5)",
+                "select judge_payment($1, $2, $3, $4, $5)",
+            ];
+            settle_money(pool, &calls, id, money, None).await
         }
-        Notice::Refunded(money) | Notice::ChargedBack(money) => {
-            let kind = if matches!(notice, Notice::Refunded(_)) { 2 } else { 3 };
-            let call = "select return_payment($1, $2, $3, $4, $5, $6, $7)";
-            let returned = settle_money(pool, call, id, money, Some(kind)).await?;
-            returned
-                .ok_or_else(|| StoreError::defect(Service::Postgres, "return_payment says nothing"))
+        Notice::Refunded(money) => {
+            let call = "select return_payment($1, $2, $3, $4, $5, by_the_gateway_itself(), $6)";
+            settle_money(pool, &[call], id, money, Some(&money.return_id)).await
+        }
+        Notice::ChargedBack(money) => {
+            let call = "select return_payment($1, $2, $3, $4, $5, by_charge_back(), $6)";
+            settle_money(pool, &[call], id, money, Some(&money.return_id)).await
         }
     }
 }
 
-/// Calls a function that moves money. `None`: it says that another one has to.
+/// Calls functions that move money, one after the other, until one of them has decided.
 async fn settle_money(
     pool: &PgPool,
-    call: &'static str,
+    calls: &[&'static str],
     id: PaymentId,
     money: &Money,
-    kind: Option<i16>,
-) -> Result<Option<NoticeOutcome>, StoreError> {
-    let query = sqlx::query_scalar(call)
-        .bind(id.voucher.get())
-        .bind(id.order.get())
-        .bind(id.number)
-        .bind(&money.transaction)
-        .bind(money.amount);
-    let query = match kind {
-        Some(kind) => query.bind(kind).bind(&money.return_id),
-        None => query,
-    };
-    // The money of an order of another voucher is found by this unique index alone.
-    let said = step_in_time(pool, async |session| match query.fetch_one(session).await {
-        Err(sqlx::Error::Database(error)) if breaks(&*error, "payments_one_per_transaction") => {
-            Ok(None)
+    part: Option<&Option<String>>,
+) -> Result<NoticeOutcome, StoreError> {
+    for call in calls {
+        let query = sqlx::query_scalar(*call)
+            .bind(id.voucher.get())
+            .bind(id.order.get())
+            .bind(id.number)
+            .bind(&money.transaction)
+            .bind(money.amount);
+        let query = if let Some(part) = part { query.bind(part) } else { query };
+        // The money of an order of another voucher is found by this unique index alone.
+        let said = step_in_time(pool, async |session| match query.fetch_one(session).await {
+            Err(sqlx::Error::Database(error))
+                if breaks(&*error, "payments_one_per_transaction") =>
+            {
+                tracing::warn!(payment = %id, transaction = money.transaction,
+                    "the gateway says of this payment that it was made with money that paid for another order");
+                Ok(Some(NoticeOutcome::Unknown))
+            }
+            said => said,
+        });
+        if let Some(outcome) = said.await? {
+            return Ok(outcome);
         }
-        said => said.map(Some),
-    });
-    if let Some(said) = said.await? {
-        return Ok(said);
     }
-    tracing::warn!(payment = %id, transaction = money.transaction,
-        "the gateway says of this payment that it was made with money that paid for another order");
-    Ok(Some(NoticeOutcome::Unknown))
+    Err(StoreError::defect(Service::Postgres, format!("{calls:?} say nothing")))
 }
 
 #[cfg(test)]

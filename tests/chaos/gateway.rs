@@ -100,7 +100,7 @@ impl Gateway {
                 let status = answer.status().as_u16();
                 match (status, answer.bytes().await) {
                     (204, Ok(_)) => return Some((status, Value::Null)),
-                    (503, _) | (_, Err(_)) => {}
+                    (429 | 503, _) | (_, Err(_)) => {}
                     (_, Ok(body)) => {
                         if let Ok(body) = serde_json::from_slice(&body) {
                             return Some((status, body));

@@ -47,7 +47,7 @@ async fn what_went_back_in_parts_is_never_asked_for_again() {
     }
     told(&part(0, "t1", 5_001, None)).await.problem(422, "invalid_request");
     told(&part(0, "t1", 1, Some(""))).await.problem(422, "invalid_request");
-    told(&part(0, "t9", 1, Some("r2"))).await.problem(422, "invalid_request");
+    told(&part(0, "t9", 1, Some("r2"))).await.problem(503, "unavailable");
     assert_eq!(till.status(1, &orders[0]).await, "paid");
     till.holds().await;
     till.admin_step(&orders[0], "refund").await.is(202);

@@ -84,7 +84,7 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
     ]),
     ("money that went back before it came", with_stock(2), &[], &[
         (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (Buy(2, 0), "ordered"), (Open(1), "opened 1"),
-        (GaveBack(1, 1, Money(1, Less), By::Gateway), "partial"), (GaveBack(1, 1, FIRST, By::Gateway), "kept"),
+        (GaveBack(1, 1, Money(1, Less), By::Gateway), "too_early"), (GaveBack(1, 1, FIRST, By::Gateway), "kept"),
         (GaveBack(1, 1, FIRST, By::Gateway), "repeated"), (PAY, "returned"), (Gateway, ""),
         (Open(0), "refused refunded"), (Open(1), "opened 1"),
     ]),

@@ -72,6 +72,7 @@ impl OverHttp {
         step: Step,
         (nth, number): (Nth, i32),
         (status, money): (&str, Option<Money>),
+        expected: &str,
     ) -> Option<String> {
         let payment = format!("{}.{}.{number}", case.voucher_of(nth), case.order(nth));
         let body = match money {
@@ -80,7 +81,11 @@ impl OverHttp {
         };
         let body = serde_json::to_vec(&body).unwrap();
         let signature = case.world.payment_key().sign(1, &body);
-        let answer = self.send(|| self.client.noticing(&body, &signature)).await?;
+        let notice = || self.client.noticing(&body, &signature);
+        let answer = match expected {
+            "unavailable" => self.client.send(notice()).await,
+            _ => self.send(notice).await?,
+        };
         // Money that nobody here knows is shown to an administrator.
         let kept = "delete from unmatched_payments where payment_id = $1";
         let kept = sqlx::query(kept).bind(payment).execute(case.pool()).await.unwrap();
@@ -225,14 +230,14 @@ impl Driver for OverHttp {
                 Some(expected.to_owned())
             }
             Step::Took(nth, number, money) => {
-                self.notify(case, step, (nth, number), ("succeeded", Some(money))).await
+                self.notify(case, step, (nth, number), ("succeeded", Some(money)), expected).await
             }
             Step::Failed(nth, number) => {
-                self.notify(case, step, (nth, number), ("failed", None)).await
+                self.notify(case, step, (nth, number), ("failed", None), expected).await
             }
             Step::GaveBack(nth, number, money, by) => {
                 let status = if by == By::Gateway { "refunded" } else { "charged_back" };
-                self.notify(case, step, (nth, number), (status, Some(money))).await
+                self.notify(case, step, (nth, number), (status, Some(money)), expected).await
             }
             Step::Gateway => self.gateway(case).await,
             Step::CancelSale(sale) => {
@@ -253,6 +258,7 @@ impl Driver for OverHttp {
         let is_notice = matches!(step, Step::Took(..) | Step::Failed(..) | Step::GaveBack(..));
         match (step, word.as_str()) {
             (_, "partial") if is_notice => "invalid_request".to_owned(),
+            (_, "too_early") => "unavailable".to_owned(),
             (Step::Took(..) | Step::GaveBack(..), "unknown") => word,
             _ if is_notice => "taken".to_owned(),
             (Step::Leave(..), "not_entered") => "left".to_owned(),

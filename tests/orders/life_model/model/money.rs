@@ -165,7 +165,7 @@ impl Shop {
             return "part_returned";
         }
         if amount < PRICE {
-            return "partial";
+            return "too_early";
         }
         let (now, early) = (self.now, &mut self.vouchers[sale].early);
         if early.iter().any(|it| (it.0, it.1, it.3, it.4) == (name, amount, by, at)) {
