@@ -9,6 +9,7 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use crate::model::{Code, Refusal};
 use group_commit::BatchError;
 use redis_link::LinkError;
+use redis_link::timeout::TimedOut;
 
 /// The internal error by which a server of Citus says that it was killed.
 const SHUT_DOWN: &str = "postmaster was shut down";
@@ -181,6 +182,14 @@ impl StoreError {
         let Self::Unavailable { cause, .. } = self else { return false };
         let answer = cause.downcast_ref().and_then(sqlx::Error::as_database_error);
         answer.and_then(DatabaseError::code).as_deref() == Some("55P03")
+    }
+
+    /// Whether nothing came back at all, before the time was over.
+    pub(super) fn is_silence(&self) -> bool {
+        let (Self::Unavailable { cause, .. } | Self::Unknown { cause, .. }) = self else {
+            return false;
+        };
+        cause.is::<TimedOut>()
     }
 
     /// Whether the role may not do it.
