@@ -93,7 +93,7 @@ impl Shop {
         self.orders.iter().any(own)
     }
 
-    /// Whoever cancels and buys again waits for 1 s, 2 s, 4 s and so on, up to an hour.
+    /// Whoever cancels and buys again waits.
     pub fn is_too_soon(&self, buyer: Buyer, sale: Sale) -> bool {
         let own = self.orders.iter().filter(|it| it.buyer == buyer && it.sale == sale);
         let cancelled = own.filter_map(|it| match it.cancelled {
@@ -102,7 +102,7 @@ impl Shop {
         });
         let times: Vec<Seconds> = cancelled.collect();
         let Some(last) = times.iter().max() else { return false };
-        last + 3_600.min(1 << (times.len() - 1).min(12)) > self.now
+        last + pause_after(times.len() as u32) > self.now
     }
 
     fn buy(&mut self, buyer: Buyer, sale: Sale) -> &'static str {
