@@ -41,6 +41,8 @@ create table vouchers (
     drawn_at             timestamptz,
     -- When an administrator last changed the sale: what there is for its line may be there only since then.
     changed_at           timestamptz,
+    -- The latest time that was written for its line: what happens later is not written as earlier, also if the clock goes back.
+    line_time            timestamptz,
     constraint draw_has_a_seed_and_a_line
         check ((draw_time is null) = (draw_seed is null) and (draw_time is null or has_line)),
     constraint draw_is_complete
@@ -113,6 +115,8 @@ create table entries (
     order_id    bigint,
     -- When it was offered or gone.
     ended_at    timestamptz,
+    -- How often its buyer has left: whoever comes back waits (`paused_until`), and has the same row.
+    times_left  integer     not null default 0,
     primary key (id, voucher_id),
     constraint offered_means_an_order check ((status = 2) = (order_id is not null)),
     constraint ended_means_no_longer_waiting check ((status = 1) = (ended_at is null))

@@ -93,6 +93,12 @@ create function rebuy_pause(given_up bigint) returns interval
 language sql immutable
 as 'select make_interval(secs => least(3600, 2 ^ least(given_up - 1, 12)))';
 
+-- When the pause ends of a buyer who has done so so many `times`, the last time at `last`. Null: there is none. A last time that is
+-- still to come was written before the clock went back: its pause would last as long as the jump.
+create function paused_until(last timestamptz, times bigint, at timestamptz) returns timestamptz
+language sql stable
+as 'select case when last <= at then last + rebuy_pause(times) end';
+
 -- Purchases: `sell` and `sell_many` are what the server calls, and `place_orders` is what both do for one voucher.
 --
 -- Each takes `ids`, the ids of orders to place; the buyer and the time of each (and its voucher) stand at the same
@@ -194,7 +200,7 @@ begin
            case when price > 0 then insert_orders.pay_by end, began, case price when 0 then began end, began
     from unnest(ids, users, times, answers) asked (own, buyer, began, answer)
     where answer is null
-      and (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
+      and (select paused_until(max(o.cancelled_at), count(*), at) from orders o
            where o.voucher_id = voucher and o.user_id = buyer and is_given_up(o.cancelled_by)) > at is not true;
     get diagnostics placed = row_count;
     return placed;
@@ -215,7 +221,7 @@ begin
             select buyer.*,
                    (select live.id from orders live
                     where live.voucher_id = voucher and live.user_id = buyer.u and is_live(live.status)) as earlier,
-                   (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
+                   (select paused_until(max(o.cancelled_at), count(*), at) from orders o
                     where o.voucher_id = voucher and o.user_id = buyer.u and is_given_up(o.cancelled_by)) as again,
                    -- True if an earlier call of the same purchase placed the order; false if another
                    -- purchase has the id; null if nobody has it.
@@ -370,7 +376,7 @@ begin
     from unnest(locked);
     -- The usual case, as in `place_orders`: there is enough for all, and nobody is too soon.
     select array_agg(v order by v), array_agg(n order by v) into at_once, counts
-    from (select v, count(*) as n, bool_or((select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
+    from (select v, count(*) as n, bool_or((select paused_until(max(o.cancelled_at), count(*), at) from orders o
                                             where o.voucher_id = v and o.user_id = buyer
                                               and is_given_up(o.cancelled_by)) > at) as is_too_soon
           from unnest(vouchers, users) a (v, buyer) group by v) asked
@@ -557,113 +563,133 @@ $$;
 -- where that is null, takes the buyer out again. Nobody leaves between the close of the entries and the draw: what is
 -- published then stays.
 --
--- Returns for each, in their order, `entered` (with the time, how many are ahead in line, and how many were offered an order in
--- the last hour), `entered_before`, `left` or `not_entered`, or why not: `voucher_not_found`,
--- `sale_not_started` (with the time), `sale_ended`, `sale_paused`, `already_bought` (with the order), `too_many_requests` (with
--- the time, after the buyer gave an order up),
--- `draw_closed` (the entries are, and the draw is to come), or `line_closed` (the voucher has no line, or anybody may buy
--- it).
+-- Returns for each, in their order, `entered` (with the time), or what `judge_entry` says. All who come wait for the sale's row, so it
+-- does not count the line: it says in which block of 64 places an entry is, and how many are ahead in that one (src/store/entries.rs).
 create function enter_line(voucher bigint, buyers bigint[], ids uuid[])
-returns table (outcome text, entry_id uuid, earlier_id bigint, until timestamptz, ahead bigint, offered bigint)
+returns table (outcome text, entry_id uuid, earlier_id bigint, until timestamptz, ahead bigint, block bigint)
 language plpgsql
 set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
 declare
     at timestamptz;
-    waiting bigint;
     terms vouchers%rowtype;
     sale seckill_vouchers%rowtype;
-    last_place bigint;
     buyer bigint;
-    again timestamptz;
+    own_place bigint;
+    written_at timestamptz;
 begin
     perform lock_sale(voucher);
     at := sale_time();
     select v.* into terms from vouchers v where v.id = voucher;
     select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
-    select max(e.place) into last_place from entries e where e.voucher_id = voucher and e.place > 0;
-    select count(*) into waiting from entries e where e.voucher_id = voucher and e.status = entry_waiting() and e.place > 0;
-    select count(*) into offered from entries e
-    where e.voucher_id = voucher and e.status = entry_offered() and e.ended_at > at - interval '1 hour';
+    written_at := greatest(at, terms.line_time);
     for k in 1 .. cardinality(buyers) loop
         buyer := buyers[k];
         entry_id := (select e.id from entries e where e.voucher_id = voucher and e.user_id = buyer and e.status = entry_waiting());
-        earlier_id := (select o.id from orders o
-                       where o.voucher_id = voucher and o.user_id = buyer and is_live(o.status));
-        again := (select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
-                  where o.voucher_id = voucher and o.user_id = buyer and is_given_up(o.cancelled_by));
-        until := null;
+        select judged.* into outcome, earlier_id, until from judge_entry(terms, sale, buyer, entry_id, ids[k] is null, at) judged;
         ahead := null;
-        outcome := case
-            when sale.voucher_id is null then 'voucher_not_found'
-            when earlier_id is not null then 'already_bought'
-            when ids[k] is not null and entry_id is not null then 'entered_before'
-            when ids[k] is null and entry_id is null then 'not_entered'
-            when ids[k] is null and sale.held_for = for_the_draw() and at >= terms.draw_time
-                 and sale.cancelled_at is null then 'draw_closed'
-            when ids[k] is null then 'left'
-            when at >= sale.end_time or sale.cancelled_at is not null then 'sale_ended'
-            when at < sale.begin_time then 'sale_not_started'
-            when sale.paused then 'sale_paused'
-            when sale.held_for = for_the_draw() and at >= terms.draw_time then 'draw_closed'
-            when again > at then 'too_many_requests'
-            when not terms.has_line or (sale.held_for = for_anybody() and sale.stock > 0) then 'line_closed'
-            else 'entered'
-        end;
+        block := null;
         if outcome = 'left' then
-            waiting := waiting - 1;
-            update entries e set status = entry_gone(), ended_at = at where e.voucher_id = voucher and e.id = entry_id;
-        elsif outcome = 'too_many_requests' then
-            until := again;
-        elsif outcome = 'sale_not_started' then
-            until := sale.begin_time;
+            update entries e set status = entry_gone(), ended_at = written_at, times_left = e.times_left + 1
+            where e.voucher_id = voucher and e.id = entry_id;
         elsif outcome = 'entered' then
-            until := at;
-            if sale.held_for <> for_the_draw() then
-                ahead := waiting;
-                waiting := waiting + 1;
-                last_place := coalesce(last_place, 0) + 1;
+            until := written_at;
+            select written.* into entry_id, own_place
+            from write_entry(voucher, buyer, ids[k], sale.held_for <> for_the_draw(), written_at) written;
+            block := own_place / 64;
+            if block is not null then
+                -- In the order of their places, so that it goes by the index of those, also where nobody is known to wait.
+                ahead := (select count(*) from (
+                              select e.place from entries e
+                              where e.voucher_id = voucher and e.status = entry_waiting() and e.place > 0
+                                and e.place >= block * 64 and e.place < own_place
+                              order by e.place limit 64) e);
             end if;
-            entry_id := write_entry(voucher, buyer, ids[k], case when sale.held_for <> for_the_draw() then last_place end, at);
         end if;
         return next;
     end loop;
-    perform mark_line(voucher);
+    perform mark_line(voucher, written_at);
 end
 $$;
 
--- Writes the entry of a buyer who waits for no draw or line of the voucher, and returns its id; before a draw it has no `place`. The
--- caller has locked the sale.
-create function write_entry(voucher bigint, buyer bigint, new_id uuid, place bigint, at timestamptz) returns uuid
+-- What becomes of the wish of a buyer to enter, or to leave: `entered`, `entered_before`, `left` or `not_entered`, or why not:
+-- `voucher_not_found`, `sale_not_started` (with the time), `sale_ended`, `sale_paused`, `already_bought` (with the order),
+-- `too_many_requests` (with the time, after the buyer gave an order up, or left), `draw_closed` (the entries are, and the draw is
+-- to come), or `line_closed` (the voucher has no line, or anybody may buy it). `entry_id` is that of the entry that waits. The caller
+-- has locked the sale.
+create function judge_entry(
+    terms vouchers, sale seckill_vouchers, buyer bigint, entry_id uuid, leaves boolean, at timestamptz,
+    out outcome text, out earlier_id bigint, out until timestamptz
+)
+language plpgsql
+as $$
+begin
+    earlier_id := (select o.id from orders o
+                   where o.voucher_id = sale.voucher_id and o.user_id = buyer and is_live(o.status));
+    until := greatest(
+        (select paused_until(max(o.cancelled_at), count(*), at) from orders o
+         where o.voucher_id = sale.voucher_id and o.user_id = buyer and is_given_up(o.cancelled_by)),
+        (select paused_until(max(e.ended_at) filter (where e.status = entry_gone()), sum(e.times_left), at) from entries e
+         where e.voucher_id = sale.voucher_id and e.user_id = buyer));
+    outcome := case
+        when sale.voucher_id is null then 'voucher_not_found'
+        when earlier_id is not null then 'already_bought'
+        when not leaves and entry_id is not null then 'entered_before'
+        when leaves and entry_id is null then 'not_entered'
+        when leaves and sale.held_for = for_the_draw() and at >= terms.draw_time and sale.cancelled_at is null then 'draw_closed'
+        when leaves then 'left'
+        when at >= sale.end_time or sale.cancelled_at is not null then 'sale_ended'
+        when at < sale.begin_time then 'sale_not_started'
+        when sale.paused then 'sale_paused'
+        when sale.held_for = for_the_draw() and at >= terms.draw_time then 'draw_closed'
+        when until > at then 'too_many_requests'
+        when not terms.has_line or (sale.held_for = for_anybody() and sale.stock > 0) then 'line_closed'
+        else 'entered'
+    end;
+    until := case outcome when 'too_many_requests' then until when 'sale_not_started' then sale.begin_time end;
+end
+$$;
+
+-- Writes the entry of a buyer who waits for no draw or line of the voucher: at the end of the line, or, before a draw, without a
+-- place. A buyer who comes back has the row and the id of before: nobody may try one id after the other, and nobody makes row
+-- after row. But an entry that was drawn stays as it was published. The caller has locked the sale.
+create function write_entry(
+    voucher bigint, buyer bigint, new_id uuid, is_in_line boolean, at timestamptz, out entry_id uuid, out own_place bigint
+)
 language plpgsql
 as $$
 declare
-    entry_id uuid;
+    closed_at timestamptz := (select v.draw_time from vouchers v where v.id = voucher);
 begin
-    -- A buyer who comes back to a draw has the id of before: nobody may try one id after the other.
-    update entries e set status = entry_waiting(), ended_at = null, entered_at = at
-    where e.voucher_id = voucher and e.user_id = buyer and write_entry.place is null
-    returning e.id into entry_id;
-    if not found then
-        entry_id := new_id;
-        insert into entries (voucher_id, id, user_id, entered_at, place)
-        values (voucher, new_id, buyer, at, write_entry.place);
+    if is_in_line then
+        own_place := 1 + coalesce((select max(e.place) from entries e where e.voucher_id = voucher and e.place > 0), 0);
     end if;
-    return entry_id;
+    entry_id := (select e.id from entries e
+                 where e.voucher_id = voucher and e.user_id = buyer and e.status = entry_gone()
+                   and (e.entered_at < closed_at and e.ended_at >= closed_at) is not true limit 1);
+    if entry_id is null then
+        entry_id := new_id;
+        insert into entries (voucher_id, id, user_id, entered_at, place) values (voucher, new_id, buyer, at, own_place);
+    else
+        update entries e set status = entry_waiting(), ended_at = null, entered_at = at, place = own_place
+        where e.voucher_id = voucher and e.id = entry_id;
+    end if;
 end
 $$;
 
--- Whom what there is of a voucher is held for, once its draw is over: those who stand in line, where there are any. The
--- caller has locked the sale.
-create function mark_line(voucher bigint) returns void
+-- Whom what there is of a voucher is held for, once its draw is over: those who stand in line, where there are any. While there is
+-- nothing of it, nobody can buy it either way, and what servers remember of the revision stays true. The caller has locked the sale.
+create function mark_line(voucher bigint, at timestamptz) returns void
 language plpgsql
 as $$
 declare
     is_line boolean := exists (select from entries e where e.voucher_id = voucher and e.status = entry_waiting());
 begin
-    update seckill_vouchers set held_for = case when is_line then for_the_line() else for_anybody() end, revision = revision + 1
-    where voucher_id = voucher and held_for <> for_the_draw() and (held_for = for_the_line()) <> is_line;
+    update vouchers v set line_time = at where v.id = voucher and (v.line_time < at) is not false;
+    update seckill_vouchers s
+    set held_for = case when is_line then for_the_line() else for_anybody() end, revision = s.revision + (s.stock > 0)::integer
+    where s.voucher_id = voucher and s.held_for <> for_the_draw() and (s.held_for = for_the_line()) <> is_line;
 end
 $$;
 
@@ -701,18 +727,20 @@ begin
     where e.voucher_id = voucher and e.id = d.id;
     update vouchers v set drawn_at = at where v.id = voucher;
     update seckill_vouchers set held_for = for_the_line(), revision = revision + 1 where voucher_id = voucher;
-    perform mark_line(voucher);
+    perform mark_line(voucher, at);
     return 'drawn';
 end
 $$;
 
 -- Offers the stock of a voucher to those who are first in line: an order for each of up to `ids`, by the same `sell` by which
--- everybody buys. Returns `offered`; or, if nothing was offered, `idle`, `sale_ended` (meanwhile), or `id_taken` (an id is another
--- order's: it is called again, with others).
+-- everybody buys. Returns `offered`; or, if nothing was changed, `idle`, `sale_ended` (meanwhile), `id_taken` (an id is another
+-- order's: it is called again, with others), or `refused` (one of the first cannot have it now).
 --
 -- Why nobody is passed: whoever enters, leaves or is served locks the sale's row, and from the draw on no other order
--- of the voucher is placed while somebody waits. An offer that cannot be made to the first is made to nobody.
-create function offer_to_line(voucher bigint, ids bigint[]) returns text
+-- of the voucher is placed while somebody waits. An offer that cannot be made to the first is made to nobody, unless the caller has
+-- waited for long enough (`passes`): then those who cannot have it are `passed`. They go to the end of the line, or, with a live
+-- order, out of it.
+create function offer_to_line(voucher bigint, ids bigint[], passes boolean, out outcome text, out passed bigint[])
 language plpgsql
 set enable_seqscan = off
 set lock_timeout = '350ms'
@@ -722,40 +750,56 @@ declare
     sale seckill_vouchers%rowtype;
     first_entries uuid[];
     buyers bigint[];
-    refused text;
+    refused record;
+    k integer;
+    written_at timestamptz;
 begin
+    passed := '{}';
+    outcome := 'idle';
     perform lock_sale(voucher);
     at := sale_time();
     select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
     if sale.held_for is distinct from for_the_line() or sale.paused or sale.cancelled_at is not null
        or at < sale.begin_time or at >= sale.end_time then
-        return 'idle';
+        return;
     end if;
     select array_agg(e.id order by e.place), array_agg(e.user_id order by e.place) into first_entries, buyers
     from (select * from entries e where e.voucher_id = voucher and e.status = entry_waiting() and e.place > 0
           order by e.place limit least(sale.stock, cardinality(ids))) e;
     if first_entries is null then
-        return 'idle';
+        return;
     end if;
+    written_at := greatest(at, (select v.line_time from vouchers v where v.id = voucher));
     -- For this transaction, which has the row, anybody may buy: nobody else sees it.
     update seckill_vouchers set held_for = for_anybody() where voucher_id = voucher;
-    select s.reason into refused
-    from sell(voucher, ids[1:cardinality(buyers)], buyers, array_fill(at, array[cardinality(buyers)])) s
-    where s.reason <> 'ordered' limit 1;
-    if refused in ('id_taken', 'sale_ended') then
-        raise sqlstate 'SK002' using message = refused; -- which takes back all of it
-    elsif refused is not null then
-        raise exception 'the first in line of voucher % cannot have it: %', voucher, refused;
-    end if;
-    update entries e set status = entry_offered(), order_id = offered.own, ended_at = at
+    for refused in
+        select s.order_id, s.reason
+        from sell(voucher, ids[1:cardinality(buyers)], buyers, array_fill(at, array[cardinality(buyers)])) s
+        where s.reason <> 'ordered'
+    loop
+        if refused.reason in ('id_taken', 'sale_ended') then
+            raise sqlstate 'SK002' using message = refused.reason; -- which takes back all of it
+        elsif not passes or refused.reason not in ('already_bought', 'too_many_requests') then
+            raise sqlstate 'SK002' using message = 'refused';
+        end if;
+        k := array_position(ids, refused.order_id);
+        passed := passed || buyers[k];
+        update entries e set status = entry_gone(), ended_at = written_at
+        where e.voucher_id = voucher and e.id = first_entries[k];
+        if refused.reason = 'too_many_requests' then
+            perform write_entry(voucher, buyers[k], gen_random_uuid(), true, written_at);
+        end if;
+    end loop;
+    update entries e set status = entry_offered(), order_id = offered.own, ended_at = written_at
     from unnest(first_entries, ids[1:cardinality(buyers)]) offered (id, own)
-    where e.voucher_id = voucher and e.id = offered.id;
+    where e.voucher_id = voucher and e.id = offered.id and e.user_id <> all (passed);
     update seckill_vouchers set held_for = for_the_line(), revision = revision + 1 where voucher_id = voucher;
-    perform mark_line(voucher);
-    return 'offered';
+    perform mark_line(voucher, written_at);
+    outcome := 'offered';
 exception
     when sqlstate 'SK002' then
-        return sqlerrm;
+        outcome := sqlerrm;
+        passed := '{}';
 end
 $$;
 

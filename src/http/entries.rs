@@ -12,12 +12,11 @@ use super::body::JsonBody;
 use super::problem::Code;
 use super::vouchers::PathId;
 use super::{ApiError, App};
-use crate::model::{Clock, Draw, Entry, Line, PUBLIC_NUMBER, UserId, VoucherId, is_public_number};
-use crate::store::entries::{self, Granted};
+use crate::model::{Draw, Entry, Line, PUBLIC_NUMBER, UserId, VoucherId, is_public_number};
+use crate::store::entries;
 
 async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Entry, ApiError> {
-    let now = app.purchases.clock().now();
-    let entry = entries::find(app.database.pool(), voucher, buyer, now).await?;
+    let entry = app.orders.find_entry(voucher, buyer).await?;
     entry.ok_or(ApiError::new(Code::EntryNotFound))
 }
 
@@ -32,11 +31,8 @@ pub async fn enter(
     session: Session,
     PathId(voucher): PathId<VoucherId>,
 ) -> Result<(StatusCode, Json<Entry>), ApiError> {
-    match app.orders.enter(voucher, session.user).await? {
-        Granted::Entered(entry) => return Ok((StatusCode::CREATED, Json(entry))),
-        Granted::Refused(refusal) => return Err(refusal.into()),
-        Granted::EnteredBefore => {}
-        Granted::Left | Granted::NotEntered => unreachable!("nobody asked to leave"),
+    if let Some(entry) = app.orders.enter(voucher, session.user).await? {
+        return Ok((StatusCode::CREATED, Json(entry)));
     }
     // From here on the request asks the database by itself.
     let _permit = app.memory().limits.reads.take(None)?;
@@ -44,7 +40,7 @@ pub async fn enter(
     Ok((StatusCode::OK, Json(own(&app, voucher, session.user).await?)))
 }
 
-/// One's own latest entry for a voucher, and the place in line.
+/// One's own latest entry for a voucher, and the place in line as of at most a second ago.
 #[utoipa::path(get, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "find_entry",
     responses(
         (status = 200, body = Entry, description = "the entry"),
@@ -67,11 +63,8 @@ pub async fn leave(
     session: Session,
     PathId(voucher): PathId<VoucherId>,
 ) -> Result<StatusCode, ApiError> {
-    match app.orders.leave(voucher, session.user).await? {
-        Granted::Left | Granted::NotEntered => Ok(StatusCode::NO_CONTENT),
-        Granted::Refused(refusal) => Err(refusal.into()),
-        Granted::Entered(_) | Granted::EnteredBefore => unreachable!("nobody asked to enter"),
-    }
+    app.orders.leave(voucher, session.user).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// What is published of the draw of a voucher: the seed's hash from the first moment, the entries once they are closed,

@@ -3,6 +3,7 @@
 //! Buyers who enter at once enter together, in one transaction. Every server looks for what is due; which entries wait
 //! is rows of the database, so that any server goes on where another one stopped.
 
+use std::collections::HashMap;
 use std::num::NonZero;
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use futures_util::future::try_join_all;
 use uuid::Uuid;
 
 use super::Orders;
-use crate::model::{HeldFor, UserId, VoucherId};
+use crate::model::{Clock, Entry, HeldFor, UserId, VoucherId};
 use crate::purchase::Purchases;
-use crate::store::entries::{self, Granted, Served, Wish};
-use crate::store::{Database, DatabaseClock, Service, StoreError, order_steps};
+use crate::store::entries::{self, Granted, LineCounts, Served, Wish};
+use crate::store::{Database, DatabaseClock, ReadCache, Service, Stop, StoreError, order_steps};
 use crate::worker::{Chore, Worker};
 use group_commit::{Answer, Batcher, Limits, Slots};
 
@@ -23,6 +24,12 @@ const ENTER: Limits = Limits::batches_of(256);
 const ENTERED_AT_ONCE: NonZero<usize> = NonZero::new(2).unwrap();
 /// Orders that are offered in one transaction.
 const OFFERS: i64 = 256;
+/// So often an offer is tried that one of the first in line cannot have, at most twice a second.
+const TRIES_OF_AN_OFFER: u32 = 10;
+/// Lines whose counts are remembered: of a million who wait 250 kB.
+const COUNTED_LINES: usize = 128;
+/// Requests that wait for a count: all that there may be (`http/limits.rs`).
+const WAITING_FOR_COUNTS: usize = 8_192;
 
 /// Takes buyers in, and out.
 pub(super) type EntryBatcher = Batcher<Wish, Granted, StoreError, VoucherId>;
@@ -42,29 +49,60 @@ pub(super) fn entry_batcher(database: &Database, clock: &Arc<DatabaseClock>) -> 
     })
 }
 
+/// The counts of lines, less than a second old. One line is counted at a time, on one connection.
+pub(super) type CountedLines = ReadCache<VoucherId, Arc<LineCounts>>;
+
+pub(super) fn counted_lines(database: &Database, clock: &Arc<DatabaseClock>) -> CountedLines {
+    let (database, clock) = (database.clone(), Arc::clone(clock));
+    let count = move |voucher: VoucherId| {
+        let (database, now) = (database.clone(), clock.now());
+        async move { entries::count_line(database.pool(), voucher, now).await.map(Arc::new) }
+    };
+    ReadCache::new(Service::Postgres, COUNTED_LINES, WAITING_FOR_COUNTS, count)
+}
+
 impl Orders {
-    /// Enters `buyer` into the draw of `voucher`, or at the end of its line.
-    pub async fn enter(&self, voucher: VoucherId, buyer: UserId) -> Result<Granted, StoreError> {
-        self.wish(voucher, Wish { buyer, new_id: Some(Uuid::new_v4()) }).await
+    /// The latest entry of `buyer` for `voucher`.
+    pub async fn find_entry(
+        &self,
+        voucher: VoucherId,
+        buyer: UserId,
+    ) -> Result<Option<Entry>, StoreError> {
+        let found = entries::find(self.database.pool(), voucher, buyer).await?;
+        let Some(entry) = found else { return Ok(None) };
+        Ok(Some(self.lines.get(voucher).await?.complete(entry)))
+    }
+
+    /// Enters `buyer` into the draw of `voucher`, or at the end of its line. `None`: the buyer had entered before.
+    pub async fn enter(&self, voucher: VoucherId, buyer: UserId) -> Result<Option<Entry>, Stop> {
+        let wish = Wish { buyer, new_id: Some(Uuid::new_v4()) };
+        let Granted::Entered(entry) = self.wish(voucher, wish).await? else { return Ok(None) };
+        // The buyer has entered, whatever becomes of the count.
+        let counts = self.lines.get(voucher).await;
+        let counts = counts.map_err(|error| StoreError::unknown(Service::Postgres, error))?;
+        let entry = counts.complete(entry);
+        // With the first in line it changes who may buy.
+        if entry.place == Some(1) {
+            self.purchases.voucher_changed(voucher);
+        }
+        Ok(Some(entry))
     }
 
     /// Takes `buyer` out of the draw, or the line.
-    pub async fn leave(&self, voucher: VoucherId, buyer: UserId) -> Result<Granted, StoreError> {
-        self.wish(voucher, Wish { buyer, new_id: None }).await
-    }
-
-    async fn wish(&self, voucher: VoucherId, wish: Wish) -> Result<Granted, StoreError> {
-        let granted = self.entries.submit_to(voucher, wish).await;
-        let granted = granted.map_err(|error| StoreError::from_batch(Service::Postgres, error))?;
-        // With the first in line, and with the last one who leaves, it changes who may buy.
-        let may_change_the_sale = match &granted {
-            Granted::Entered(entry) => entry.place == Some(1),
-            granted => *granted == Granted::Left,
-        };
-        if may_change_the_sale {
+    pub async fn leave(&self, voucher: VoucherId, buyer: UserId) -> Result<(), Stop> {
+        // With the last one who leaves it changes who may buy.
+        if self.wish(voucher, Wish { buyer, new_id: None }).await? == Granted::Left {
             self.purchases.voucher_changed(voucher);
         }
-        Ok(granted)
+        Ok(())
+    }
+
+    async fn wish(&self, voucher: VoucherId, wish: Wish) -> Result<Granted, Stop> {
+        let granted = self.entries.submit_to(voucher, wish).await;
+        match granted.map_err(|error| StoreError::from_batch(Service::Postgres, error))? {
+            Granted::Refused(refusal) => Err(refusal.into()),
+            granted => Ok(granted),
+        }
     }
 }
 
@@ -75,12 +113,14 @@ pub struct LineWork {
     purchases: Arc<Purchases>,
     /// Vouchers that failed lately. The others come first.
     failed: Vec<VoucherId>,
+    /// How often an offer was refused to one of the first in line.
+    refused: HashMap<VoucherId, u32>,
 }
 
 impl LineWork {
     /// Of vouchers in `database`; `purchases` has the ids of orders.
     pub fn new(database: Database, purchases: Arc<Purchases>) -> Self {
-        Self { database, purchases, failed: Vec::new() }
+        Self { database, purchases, failed: Vec::new(), refused: HashMap::new() }
     }
 
     /// Takes steps, in a task of its own.
@@ -105,7 +145,7 @@ impl LineWork {
             _ => self.offer(voucher, count).await,
         };
         match served {
-            Ok(Served::Idle | Served::SaleEnded) => self.failed.push(voucher),
+            Ok(Served::Idle | Served::SaleEnded | Served::Refused) => self.failed.push(voucher),
             Ok(Served::Drawn | Served::Offered) => self.purchases.voucher_changed(voucher),
             Ok(Served::IdTaken) => {
                 tracing::warn!(%voucher, "another order has an id, taking others")
@@ -123,10 +163,22 @@ impl LineWork {
         entries::draw_entries(&turn, voucher).await
     }
 
-    async fn offer(&self, voucher: VoucherId, count: i64) -> Result<Served, StoreError> {
+    /// The line waits for those of the first who cannot have an order now, but not for long. The tries are counted here: the
+    /// database's clock may be what is wrong.
+    async fn offer(&mut self, voucher: VoucherId, count: i64) -> Result<Served, StoreError> {
         let ids = try_join_all((0..count).map(|_| self.purchases.new_order_id())).await?;
         let turn = self.database.steps_of(voucher).await?;
-        entries::offer(&turn, voucher, &ids).await
+        let tries = self.refused.get(&voucher).copied().unwrap_or_default();
+        let passes = tries >= TRIES_OF_AN_OFFER;
+        let (served, passed) = entries::offer(&turn, voucher, &ids, passes).await?;
+        match served {
+            Served::Refused => _ = self.refused.insert(voucher, tries + 1),
+            _ => _ = self.refused.remove(&voucher),
+        }
+        if !passed.is_empty() {
+            tracing::warn!(%voucher, users = ?passed, "no order can be placed for the first in line: the next ones are offered it");
+        }
+        Ok(served)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::worker::Worker;
 use super::PaymentGateway;
 use super::expiry::Expiry;
 use super::gateway_work::GatewayWork;
-use super::line::{EntryBatcher, LineWork, entry_batcher};
+use super::line::{CountedLines, EntryBatcher, LineWork, counted_lines, entry_batcher};
 use super::winding_up::WindingUp;
 
 /// Takes the steps of orders after their purchase. Cheap to clone.
@@ -24,6 +24,7 @@ pub struct Orders {
     /// `None`: nothing takes payments.
     pub(super) gateway: Option<Arc<dyn PaymentGateway>>,
     pub(super) entries: EntryBatcher,
+    pub(super) lines: Arc<CountedLines>,
 }
 
 impl Orders {
@@ -34,7 +35,8 @@ impl Orders {
         gateway: Option<Arc<dyn PaymentGateway>>,
     ) -> Self {
         let entries = entry_batcher(&database, purchases.clock());
-        Self { database, purchases, gateway, entries }
+        let lines = Arc::new(counted_lines(&database, purchases.clock()));
+        Self { database, purchases, gateway, entries, lines }
     }
 
     /// The work that nobody asks for, until what it returns is dropped.

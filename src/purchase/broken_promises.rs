@@ -183,16 +183,25 @@ const UNFAIR: &str = "
       ) entry
       where status = 2 and ahead_until > ended_at
       union all
-      select o.voucher_id, o.id, 'fair_order', 'orders were placed past those who waited'
-      from orders o
-      join (select voucher_id, min(entered_at) as since from entries
-            where $1::bigint is null or voucher_id = $1 group by voucher_id) waiting
-        on waiting.voucher_id = o.voucher_id and o.created_at > waiting.since + interval '1 second'
-      where ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
-        and not exists (select from entries e where e.voucher_id = o.voucher_id and e.order_id = o.id)
-        and exists (select from entries e
-                    where e.voucher_id = o.voucher_id and o.created_at > e.entered_at + interval '1 second'
-                      and o.created_at + interval '1 second' < coalesce(e.ended_at, 'infinity'))
+      select voucher_id, id, 'fair_order', 'orders were placed past those who waited'
+      from (
+        select voucher_id, id, at, max(waits_until) over (partition by voucher_id order by at, id nulls last) as waits_until
+        from (
+          select voucher_id, null::bigint as id, entered_at + interval '1 second' as at,
+                 coalesce(ended_at, 'infinity') as waits_until
+          from entries
+          where $1::bigint is null or voucher_id = $1
+          union all
+          select o.voucher_id, o.id, o.created_at, null
+          from orders o
+          join (select voucher_id, min(entered_at) as since from entries
+                where $1::bigint is null or voucher_id = $1 group by voucher_id) waiting
+            on waiting.voucher_id = o.voucher_id and o.created_at > waiting.since + interval '1 second'
+          where ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
+            and not exists (select from entries e where e.voucher_id = o.voucher_id and e.order_id = o.id)
+        ) happened
+      ) happened
+      where id is not null and at + interval '1 second' < waits_until
       union all
       select voucher_id, user_id, 'fair_order', 'users stand in line behind others who came later'
       from (

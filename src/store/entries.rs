@@ -20,8 +20,8 @@ row! { Entry: id, voucher_id, status, entered_at, place, offered_in_the_last_hou
 /// How long a draw may take, or the offers of one step. One that took longer would be begun again for ever: a million
 /// entries took two minutes on a busy machine.
 const SERVED_WITHIN: Duration = Duration::from_secs(600);
-/// How long it may take to read what is published of a draw. Readers of other draws wait for as long. A million entries took
-/// five seconds on a busy machine.
+/// How long it may take to read what is published of a draw, or to count a line. Readers of other draws, or lines, wait for as
+/// long. A million entries took five seconds on a busy machine.
 const READ_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a buyer wants: the id of a new entry, or to be taken out.
@@ -36,11 +36,45 @@ pub struct Wish {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
 pub enum Granted {
-    Entered(Entry),
+    Entered(InBlock),
     EnteredBefore,
     Left,
     NotEntered,
     Refused(Refusal),
+}
+
+/// An entry, and the block of 64 places in which it is. Its place is that within the block, and nobody is counted who was offered
+/// an order: [`LineCounts`] has the rest. So no request counts a long line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InBlock {
+    entry: Entry,
+    block: Option<i64>,
+}
+
+row! { InBlock: ..entry, block }
+
+/// How many wait in a line, block by block, and how many were offered an order in the last hour.
+#[derive(Debug)]
+pub struct LineCounts {
+    /// The blocks in which somebody waits.
+    blocks: Vec<i64>,
+    /// How many wait up to the end of each of them.
+    up_to: Vec<i64>,
+    offered: i64,
+}
+
+row! { LineCounts: blocks, up_to, offered }
+
+impl LineCounts {
+    /// The entry with its place in the whole line.
+    pub fn complete(&self, InBlock { mut entry, block }: InBlock) -> Entry {
+        if let (Some(place), Some(block)) = (&mut entry.place, block) {
+            let before = self.blocks.partition_point(|other| *other < block);
+            *place += before.checked_sub(1).map_or(0, |last| self.up_to[last]);
+        }
+        entry.offered_in_the_last_hour = self.offered;
+        entry
+    }
 }
 
 type WishRow =
@@ -51,17 +85,20 @@ fn granted(
     row: &WishRow,
     clock: &DatabaseClock,
 ) -> Result<Granted, StoreError> {
-    let (word, id, order, until, ahead, offered) = row;
-    Ok(match (word.as_str(), *id, *until, *offered) {
-        ("entered", Some(id), Some(entered_at), Some(offered)) => Granted::Entered(Entry {
-            id,
-            voucher_id,
-            status: if ahead.is_some() { EntryStatus::InLine } else { EntryStatus::Entered },
-            entered_at,
-            place: ahead.map(|ahead| ahead + 1),
-            offered_in_the_last_hour: offered,
-            order_id: None,
-        }),
+    let (word, id, order, until, ahead, block) = row;
+    Ok(match (word.as_str(), *id, *until) {
+        ("entered", Some(id), Some(entered_at)) => {
+            let entry = Entry {
+                id,
+                voucher_id,
+                status: if ahead.is_some() { EntryStatus::InLine } else { EntryStatus::Entered },
+                entered_at,
+                place: ahead.map(|ahead| ahead + 1),
+                offered_in_the_last_hour: 0,
+                order_id: None,
+            };
+            Granted::Entered(InBlock { entry, block: *block })
+        }
         ("entered_before", ..) => Granted::EnteredBefore,
         ("left", ..) => Granted::Left,
         ("not_entered", ..) => Granted::NotEntered,
@@ -99,10 +136,9 @@ pub async fn find(
     pool: &PgPool,
     voucher: VoucherId,
     buyer: UserId,
-    now: DateTime<Utc>,
-) -> Result<Option<Entry>, StoreError> {
+) -> Result<Option<InBlock>, StoreError> {
     let query = sqlx::query_as(
-        "select e.id, e.voucher_id, e.entered_at, e.order_id,
+        "select e.id, e.voucher_id, e.entered_at, e.order_id, e.place / 64 as block, 0::bigint as offered_in_the_last_hour,
                 case
                   when e.status = 3 then 'left'
                   when e.status = 2 and o.status = 1 then 'offered'
@@ -112,20 +148,43 @@ pub async fn find(
                   else 'in_line'
                 end as status,
                 case when e.status = 1 and e.place is not null then (
-                  select count(*) + 1 from entries other
-                  where other.voucher_id = $1 and other.status = 1 and other.place > 0 and other.place < e.place
-                ) end as place,
-                (select count(*) from entries other
-                 where other.voucher_id = $1 and other.status = 2 and other.ended_at > $3) as offered_in_the_last_hour
+                  select count(*) + 1
+                  from (select other.place from entries other
+                        where other.voucher_id = $1 and other.status = 1 and other.place > 0
+                          and other.place >= e.place / 64 * 64 and other.place < e.place
+                        order by other.place limit 64) ahead
+                ) end as place
          from entries e
          left join orders o on o.id = e.order_id and o.voucher_id = e.voucher_id
          where e.voucher_id = $1 and e.user_id = $2
          order by e.status = 1 desc, e.entered_at desc, e.place desc nulls last limit 1",
     )
     .bind(voucher.get())
-    .bind(buyer.get())
-    .bind(now - TimeDelta::hours(1));
+    .bind(buyer.get());
     in_time(pool, async |session| query.fetch_optional(session).await).await
+}
+
+/// Counts the line of `voucher`.
+pub async fn count_line(
+    pool: &PgPool,
+    voucher: VoucherId,
+    now: DateTime<Utc>,
+) -> Result<LineCounts, StoreError> {
+    let query = sqlx::query_as(
+        "select coalesce(array_agg(block order by block), '{}') as blocks,
+                coalesce(array_agg(up_to order by block), '{}') as up_to,
+                (select count(*) from entries e
+                 where e.voucher_id = $1 and e.status = 2 and e.ended_at > $2) as offered
+         from (
+           select block, (sum(count(*)) over (order by block))::bigint as up_to
+           from (select place / 64 as block from entries where voucher_id = $1 and status = 1 and place > 0) waiting
+           group by block
+         ) counted",
+    )
+    .bind(voucher.get())
+    .bind(now - TimeDelta::hours(1));
+    let work = Work::snapshot(READ_WITHIN, pool);
+    work.run(async |session| query.fetch_one(session).await).await
 }
 
 row! { Draw: voucher_id, draw_time, seed_hash, beacon, number, entries, entries_hash, seed, drawn_at }
@@ -275,6 +334,8 @@ pub enum Served {
     SaleEnded,
     /// Another order has one of the ids.
     IdTaken,
+    /// One of the first in line cannot have it now.
+    Refused,
 }
 
 column!(Served: &str);
@@ -286,15 +347,18 @@ pub async fn draw_entries(pool: &PgPool, voucher: VoucherId) -> Result<Served, S
     Work::transaction(SERVED_WITHIN, pool).run(draw).await
 }
 
-/// Offers up to so many orders of `voucher` as there are `ids` to those who are first in line.
+/// Offers up to so many orders of `voucher` as there are `ids` to those who are first in line. `passes`: those who cannot have one
+/// now lose their places, and are returned.
 pub async fn offer(
     pool: &PgPool,
     voucher: VoucherId,
     ids: &[OrderId],
-) -> Result<Served, StoreError> {
-    let query = sqlx::query_scalar("select offer_to_line($1, $2)")
+    passes: bool,
+) -> Result<(Served, Vec<UserId>), StoreError> {
+    let query = sqlx::query_as("select * from offer_to_line($1, $2, $3)")
         .bind(voucher.get())
-        .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>());
+        .bind(ids.iter().map(|id| id.get()).collect::<Vec<_>>())
+        .bind(passes);
     let offer = async |session: &mut DatabaseSession| query.fetch_one(session).await;
     Work::transaction(SERVED_WITHIN, pool).run(offer).await
 }

@@ -9,6 +9,7 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use crate::model::{Code, Refusal};
 use group_commit::BatchError;
 use redis_link::LinkError;
+use redis_link::timeout::TimedOut;
 
 /// The internal error by which a server of Citus says that it was killed.
 const SHUT_DOWN: &str = "postmaster was shut down";
@@ -187,6 +188,14 @@ impl StoreError {
     pub(super) fn is_read_only(&self) -> bool {
         let is_told = matches!(self, Self::Unavailable { cause, .. } if cause.is::<ReadOnly>());
         is_told || self.is(DatabaseAnswer::ReadOnly)
+    }
+
+    /// Whether nothing came back at all, before the time was over.
+    pub(super) fn is_silence(&self) -> bool {
+        let (Self::Unavailable { cause, .. } | Self::Unknown { cause, .. }) = self else {
+            return false;
+        };
+        cause.is::<TimedOut>()
     }
 
     /// Whether the session knows the statement as it was before a migration. Nothing was done, and a new

@@ -2,7 +2,7 @@
 //! thousands of buyers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use redis_link::OutageEvent;
 pub use redis_link::Redis;
@@ -19,6 +19,8 @@ pub(super) struct DatabaseOutage {
     is_read_only: AtomicBool,
     /// What the log said of it last.
     said: News<String>,
+    /// How often the server has answered.
+    answers: AtomicU64,
 }
 
 impl DatabaseOutage {
@@ -27,7 +29,13 @@ impl DatabaseOutage {
             is_on: AtomicBool::new(false),
             is_read_only: AtomicBool::new(false),
             said: News::after(String::new()),
+            answers: AtomicU64::new(0),
         }
+    }
+
+    /// How often the server has answered: each request takes note of it when it begins.
+    pub(super) fn answers(&self) -> u64 {
+        self.answers.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -43,19 +51,23 @@ impl DatabaseOutage {
 
     /// Learns from a request that had a connection. A refusal of the server says nothing: it is there, and may refuse
     /// some requests and not others (a disk that is full). A worker of several that is away is left to the circuit
-    /// breakers of its vouchers.
-    pub(super) fn observe<T>(&self, answer: &Result<T, StoreError>) {
+    /// breakers of its vouchers. The request began when the server had given so many `answers`.
+    pub(super) fn observe<T>(&self, answer: &Result<T, StoreError>, answers: u64) {
         match answer {
-            Ok(_) => self.is_over(),
-            Err(error) if error.outcome_unknown() && !error.is_about_one_worker() => {
-                self.begins(error);
+            Ok(_) => {
+                self.answers.fetch_add(1, Ordering::Relaxed);
+                self.is_over();
             }
+            Err(error) if error.is_about_this_request() => {
+                self.answers.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) if error.outcome_unknown() => self.begins(error, answers),
             Err(_) => {}
         }
     }
 
     /// Learns from a ping, which finds out whether the server takes writes. Returns whether it does, and did not before.
-    pub(super) fn observe_ping(&self, answer: &Result<(), StoreError>) -> bool {
+    pub(super) fn observe_ping(&self, answer: &Result<(), StoreError>, answers: u64) -> bool {
         let is_read_only = answer.as_ref().is_err_and(StoreError::is_read_only);
         // A ping without an answer leaves what was known.
         let was_read_only = if is_read_only || answer.is_ok() {
@@ -64,14 +76,18 @@ impl DatabaseOutage {
             false
         };
         match answer {
-            Err(error) if is_read_only => self.begins(error),
-            answer => self.observe(answer),
+            Err(error) if is_read_only => self.begins(error, answers),
+            answer => self.observe(answer, answers),
         }
         was_read_only && answer.is_ok()
     }
 
-    /// Learns that the server cannot be reached, or takes no writes.
-    pub(super) fn begins(&self, error: &StoreError) {
+    /// Learns that the server cannot be reached, or takes no writes. A request that waited in vain while others were answered
+    /// waited for a connection: all of them were in use.
+    pub(super) fn begins(&self, error: &StoreError, answers: u64) {
+        if error.is_silence() && self.answers() != answers {
+            return;
+        }
         if !self.is_on.swap(true, Ordering::Relaxed) {
             tracing::warn!(%error, "PostgreSQL does not answer: buyers get 503 until it does");
         }
@@ -116,6 +132,10 @@ pub async fn say_what_redis_refuses(redis: Redis) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use redis_link::timeout::within;
+
     use super::*;
     use crate::store::Service;
 
@@ -128,14 +148,43 @@ mod tests {
         for (answer, is_on) in
             [(refused(), false), (silent, true), (refused(), true), (Ok(()), false)]
         {
-            outage.observe(&answer);
+            outage.observe(&answer, outage.answers());
             assert_eq!(outage.is_on(), is_on, "{answer:?}");
         }
         // While it takes no writes, no read that succeeds ends the outage.
         let read_only = Err(StoreError::read_only());
-        assert!(!outage.observe_ping(&read_only));
-        outage.observe(&Ok(()));
+        assert!(!outage.observe_ping(&read_only, 0));
+        outage.observe(&Ok(()), 0);
         assert!(outage.is_on());
-        assert!(outage.observe_ping(&Ok(())) && !outage.is_on());
+        assert!(outage.observe_ping(&Ok(()), 0) && !outage.is_on());
+    }
+
+    /// What a request comes to that waits in vain.
+    async fn silence() -> StoreError {
+        let never = within(Duration::from_millis(1), std::future::pending::<()>()).await;
+        let Err(timed_out) = never else { unreachable!("it never comes") };
+        StoreError::unknown(Service::Postgres, timed_out)
+    }
+
+    #[tokio::test]
+    async fn a_server_that_answers_others_meanwhile_is_not_away() {
+        let outage = DatabaseOutage::new();
+        let silent = silence().await;
+        let connectionless = silent.clone().into_read_error();
+        for (error, answers_others, is_on) in
+            [(&silent, true, false), (&connectionless, true, false), (&silent, false, true)]
+        {
+            let began_at = outage.answers();
+            if answers_others {
+                outage.observe(&Ok(()), began_at);
+            }
+            outage.begins(error, began_at);
+            assert_eq!(outage.is_on(), is_on, "{error}");
+        }
+        outage.observe(&Ok(()), 0);
+        // A connection that breaks off is no silence.
+        let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        outage.observe(&Err::<(), _>(StoreError::from(sqlx::Error::Io(reset))), 0);
+        assert!(outage.is_on());
     }
 }

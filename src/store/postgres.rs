@@ -246,8 +246,9 @@ impl Database {
             Ok(true) => Err(StoreError::read_only()),
             answer => Ok(answer.map(|_| ())?),
         };
+        let answers = OUTAGE.answers();
         let answer = Work::statement(&self.purchases).run_or_refuse(ask).await;
-        if OUTAGE.observe_ping(&answer) {
+        if OUTAGE.observe_ping(&answer, answers) {
             session::end_those_before_now(&self.purchases.connect_options());
         }
         answer

@@ -89,19 +89,20 @@ impl<'p> Work<'p> {
         self,
         work: impl AsyncFnOnce(&mut DatabaseSession) -> Result<T, E>,
     ) -> Result<T, StoreError> {
+        let answers = OUTAGE.answers();
         // On the heap: each function around a future holds it more than once, and a thread's stack is small.
         let answer = Box::pin(async {
             let session = connect(self.pool).await;
             if let Err(error) = &session
                 && self.tells_outages
             {
-                OUTAGE.begins(error);
+                OUTAGE.begins(error, answers);
             }
             at_most(self.within_once_connected, Box::pin(session?.run(self.begin, work))).await
         });
         let done = at_most(self.within, answer).await;
         if self.tells_outages {
-            OUTAGE.observe(&done);
+            OUTAGE.observe(&done, answers);
         }
         if self.only_reads { done.map_err(StoreError::into_read_error) } else { done }
     }

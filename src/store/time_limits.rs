@@ -80,6 +80,7 @@ mod tests {
             "lock_sale",
             "take_step",
             "write_step",
+            "judge_entry",
             "write_entry",
             "mark_line",
             "lock_payment",

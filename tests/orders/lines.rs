@@ -33,6 +33,7 @@ async fn a_draw_serves_those_whom_its_seed_says_and_the_others_stand_in_line_beh
     for user in [9, 10] {
         till.entries("DELETE", user).await.is(204);
     }
+    till.after(TimeDelta::seconds(1)).await;
     let again = till.enter(9).await;
     assert_eq!(ids[again.is(201).text_of("entry_id")], 9);
     assert_eq!(till.entry(10).await["status"], "left");

@@ -7,4 +7,5 @@ mod life;
 mod life_model;
 mod lines;
 mod money;
+mod places;
 pub mod races;

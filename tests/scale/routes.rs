@@ -94,14 +94,19 @@ async fn a_draw_is_made(api: &Api, buyer: &str, admin: &str) {
     let now = SystemClock.now();
     let body = json!({
         "title": "drawn", "stock": 1, "begin_time": now - TimeDelta::hours(1),
-        "draw_time": now + TimeDelta::seconds(2), "draw_beacon": "a lottery",
+        "draw_time": now + TimeDelta::seconds(5), "draw_beacon": "a lottery",
     });
     let created = api.call_with("POST", "/api/vouchers", admin, &body).await;
     let path = format!("/api/vouchers/{}", created.is(201).text_of("id"));
     let (entries, draw) = (format!("{path}/entries"), format!("{path}/draw"));
-    for (method, status) in [("POST", 201), ("GET", 200), ("DELETE", 204), ("POST", 201)] {
+    for (method, status) in [("POST", 201), ("GET", 200), ("DELETE", 204), ("POST", 429)] {
         api.call(method, &entries, buyer).await.is(status);
     }
+    // Whoever comes back waits for a second.
+    eventually("the buyer enters again", async || {
+        api.call("POST", &entries, buyer).await.status == 201
+    })
+    .await;
     eventually("the entries are closed", async || {
         let number = json!({ "number": "7" });
         api.call_with("PUT", &draw, admin, &number).await.status == 204

@@ -45,6 +45,11 @@ async fn press(browser: &Browser, what: &str, becomes: &str) {
     browser.until_text(BUY, becomes).await;
 }
 
+async fn leave(browser: &Browser) {
+    browser.click(LEAVE).await;
+    browser.click("#question [value=yes]").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draw_is_entered_and_ends_with_an_order_or_a_place_in_line() {
     let shop = drawn(1, "").await;
@@ -67,8 +72,9 @@ async fn a_draw_is_entered_and_ends_with_an_order_or_a_place_in_line() {
     one.click("#question [value=no]").await;
     one.until("!document.querySelector('#question').open").await;
     assert_eq!(shop.entry(1).await, entry);
-    one.click(LEAVE).await;
-    one.click("#question [value=yes]").await;
+    leave(&one).await;
+    one.until_text(BUY, "Enter the draw").await;
+    shop.after(TimeDelta::seconds(1)).await;
     press(&one, "Enter the draw", "Entered").await;
     press(&two, "Enter the draw", "Entered").await;
 
@@ -116,8 +122,7 @@ async fn a_draw_is_entered_and_ends_with_an_order_or_a_place_in_line() {
     other.until_text("#vouchers .draw code", &command).await;
     other.until_text("#vouchers .draw dl", "Drawn").await;
     is_readable(&other).await;
-    other.click(LEAVE).await;
-    other.click("#question [value=yes]").await;
+    leave(&other).await;
     other.until_text(BUY, "Stand in line").await;
     assert_eq!(shop.entry(waits).await["status"], "left");
     shop.holds().await;

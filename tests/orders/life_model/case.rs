@@ -72,7 +72,9 @@ const EARLY: &str =
     where voucher_id = any ($1)";
 
 const ENTRIES: &str =
-    "select voucher_id, user_id, status, place, order_id from entries where voucher_id = any ($1)";
+    "select voucher_id, user_id, status, place, order_id, entered_at < draw_time and place > 0,
+        times_left, case status when 3 then ended_at end
+    from entries join vouchers v on v.id = voucher_id where voucher_id = any ($1)";
 
 const LOTS: &str =
     "select e.voucher_id, e.user_id from entries e join vouchers v on v.id = e.voucher_id
@@ -82,7 +84,7 @@ const LOTS: &str =
 type EarlyRow = (i64, String, i64, i16, i64, DateTime<Utc>);
 
 /// As [`ENTRIES`] selects it.
-type EntryRow = (i64, i64, i16, Option<i64>, Option<i64>);
+type EntryRow = (i64, i64, i16, Option<i64>, Option<i64>, Option<bool>, i32, Time);
 
 const HELD_FOR: [HeldFor; 3] = [HeldFor::Anybody, HeldFor::Drawn, HeldFor::Line];
 const STATUSES: [Status; 6] = [Unpaid, Paid, Used, Cancelled, Refunding, Refunded];
@@ -285,12 +287,19 @@ impl<'a> Case<'a> {
             vouchers[self.sale(voucher)].early.push(early);
         }
         let entries: Vec<EntryRow> = self.rows(ENTRIES).await;
-        for (voucher, buyer, status, place, order) in entries {
+        for (voucher, buyer, status, place, order, is_drawn, times_left, left_at) in entries {
             let state = match order {
                 Some(order) => EntryState::Offered(self.nth(order).unwrap()),
                 None => nth(&[EntryState::Waits, EntryState::Gone, EntryState::Gone], status),
             };
-            vouchers[self.sale(voucher)].entries.push(Entry { buyer, state, place });
+            vouchers[self.sale(voucher)].entries.push(Entry {
+                buyer,
+                state,
+                place,
+                is_drawn: is_drawn == Some(true),
+                times_left: times_left.try_into().unwrap(),
+                left_at: left_at.map(|at| self.seconds(at)),
+            });
         }
     }
 

@@ -92,7 +92,9 @@ impl InDatabase {
             let mut served = "offered".to_owned();
             while served == "offered" {
                 let ids: Vec<i64> = (0..OFFERS).map(|_| case.new_id()).collect();
-                let call = format!("select offer_to_line({voucher}, array{ids:?}::bigint[])");
+                let call = format!(
+                    "select outcome from offer_to_line({voucher}, array{ids:?}::bigint[], false)"
+                );
                 served = self.says(call).await;
             }
         }

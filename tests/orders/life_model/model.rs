@@ -102,7 +102,7 @@ impl Shop {
         });
         let times: Vec<Seconds> = cancelled.collect();
         let Some(last) = times.iter().max() else { return false };
-        last + 3_600.min(1 << (times.len() - 1).min(12)) > self.now
+        last + pause_after(times.len() as u32) > self.now
     }
 
     fn buy(&mut self, buyer: Buyer, sale: Sale) -> &'static str {

@@ -134,11 +134,19 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
     ]),
     ("a draw closes at its instant, and whoever is left goes to the line", DRAWN, &[], &[
         (Buy(1, 0), "draw_open"), (Enter(1, 0), "entered"), (Enter(1, 0), "entered_before"), (Enter(2, 0), "entered"),
-        (Leave(2, 0), "left"), (Leave(2, 0), "not_entered"), (Enter(2, 0), "entered"), (Leave(2, 0), "left"),
-        (Serve, ""), (Pass(1_199), ""), (Enter(3, 0), "entered"), (Leave(3, 0), "left"), (Pass(1), ""),
+        (Leave(2, 0), "left"), (Leave(2, 0), "not_entered"), (Enter(2, 0), "too_many_requests"), (Pass(1), ""),
+        (Enter(2, 0), "entered"), (Leave(2, 0), "left"),
+        (Serve, ""), (Pass(1_198), ""), (Enter(3, 0), "entered"), (Leave(3, 0), "left"), (Pass(1), ""),
         (Enter(3, 0), "draw_closed"), (Leave(1, 0), "draw_closed"), (Buy(1, 0), "draw_open"), (Serve, ""),
         (Buy(1, 0), "already_bought"), (Buy(2, 0), "sold_out"), (Enter(2, 0), "entered as 1"),
-        (Enter(3, 0), "entered as 2"), (Leave(2, 0), "left"), (Enter(2, 0), "entered as 2"),
+        (Enter(3, 0), "entered as 2"), (Leave(2, 0), "left"), (Pass(3), ""), (Enter(2, 0), "too_many_requests"),
+        (Pass(1), ""), (Enter(2, 0), "entered as 2"),
+    ]),
+    ("whoever leaves and comes back waits a while that doubles, and is the last", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (Enter(2, 0), "entered as 1"), (Enter(3, 0), "entered as 2"), (Leave(2, 0), "left"),
+        (Enter(2, 0), "too_many_requests"), (Pass(1), ""), (Enter(2, 0), "entered as 2"), (Leave(2, 0), "left"), (Pass(1), ""),
+        (Enter(2, 0), "too_many_requests"), (Pass(1), ""), (Enter(2, 0), "entered as 2"), (CANCEL, "done"), (Serve, ""),
+        (Buy(3, 0), "already_bought"), (Leave(2, 0), "left"),
     ]),
     ("a draw of a sale that is paused or cancelled waits", DRAWN, &[], &[
         (Enter(1, 0), "entered"), (Pause(0, true), "changed"), (Enter(2, 0), "sale_paused"), (Pass(1_200), ""),
@@ -146,7 +154,8 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
     ]),
     ("what comes back is for sale from the moment that nobody waits", with_stock(1), &[], &[
         (Buy(1, 0), "ordered"), (Enter(2, 0), "entered as 1"), (Enter(3, 0), "entered as 2"), (Leave(2, 0), "left"),
-        (Leave(3, 0), "left"), (Cancel(0, Who::Buyer), "done"), (Buy(2, 0), "ordered"), (Enter(3, 0), "entered as 1"),
+        (Leave(3, 0), "left"), (Cancel(0, Who::Buyer), "done"), (Buy(2, 0), "ordered"), (Pass(1), ""),
+        (Enter(3, 0), "entered as 1"),
     ]),
     ("of two early returns at one instant the refund counts first", with_stock(1), &[], &[
         (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (CHARGED_BACK, "kept"), (REFUNDED, "kept"),

@@ -140,8 +140,12 @@ pub async fn live(driver: &mut impl Driver, world: &World, life: &Life) -> Resul
         }
         for sale in 0..2 {
             let (then, now) = (&before.vouchers[sale], &is.vouchers[sale]);
-            let more = |it: &Voucher| (it.is_paused, it.is_cancelled, it.held_for, it.initial);
-            let is_more_than_a_sale = now.stock > then.stock || more(now) != more(then);
+            let more = |it: &Voucher| (it.is_paused, it.is_cancelled, it.initial);
+            // Whom nothing is held for changes nothing of what can be bought.
+            let is_another_line =
+                now.held_for != then.held_for && (now.stock > 0 || then.stock > 0);
+            let is_more_than_a_sale =
+                now.stock > then.stock || more(now) != more(then) || is_another_line;
             if is_more_than_a_sale && case.revisions()[sale] <= revisions[sale] {
                 let later = "a later one".to_owned();
                 return Err(differs("the revision", format!("{revisions:?}"), later));

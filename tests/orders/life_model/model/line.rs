@@ -14,11 +14,20 @@ impl Shop {
             Some(why)
         } else if voucher.is_drawn_next(self.now) {
             Some("draw_closed")
-        } else if self.is_too_soon(buyer, sale) {
+        } else if self.is_too_soon(buyer, sale) || self.has_just_left(buyer, sale) {
             Some("too_many_requests")
         } else {
             (is_for_sale || !voucher.terms.has_line).then_some("line_closed")
         }
+    }
+
+    /// Whoever leaves and comes back waits, too.
+    fn has_just_left(&self, buyer: Buyer, sale: Sale) -> bool {
+        let entries = self.vouchers[sale].entries.iter().filter(|it| it.buyer == buyer);
+        let (times, last): (Vec<u32>, Vec<Option<Seconds>>) =
+            entries.map(|it| (it.times_left, it.left_at)).unzip();
+        let last = last.into_iter().flatten().max();
+        last.is_some_and(|last| last + pause_after(times.iter().sum()) > self.now)
     }
 
     pub fn enter(&mut self, buyer: Buyer, sale: Sale) -> String {
@@ -26,19 +35,32 @@ impl Shop {
             return why.to_owned();
         }
         let voucher = &mut self.vouchers[sale];
-        let entry = Entry { buyer, state: EntryState::Waits, place: None };
-        if voucher.held_for == HeldFor::Drawn {
-            // Whoever comes back to a draw has the entry of before: nobody tries one after the other.
-            match voucher.entries.iter_mut().find(|it| it.buyer == buyer) {
-                Some(before) => *before = entry,
-                None => voucher.entries.push(entry),
-            }
-            return "entered".to_owned();
-        }
         let last = voucher.entries.iter().filter_map(|entry| entry.place).max();
-        voucher.entries.push(Entry { place: Some(last.unwrap_or(0) + 1), ..entry });
+        let is_in_line = voucher.held_for != HeldFor::Drawn;
+        let place = is_in_line.then_some(last.unwrap_or(0) + 1);
+        // Whoever comes back has the entry of before, unless it was drawn: nobody tries one after the other.
+        let is_own =
+            |it: &&mut Entry| it.buyer == buyer && it.state == EntryState::Gone && !it.is_drawn;
+        match voucher.entries.iter_mut().find(is_own) {
+            Some(before) => {
+                (before.state, before.place) = (EntryState::Waits, place);
+                before.left_at = None;
+            }
+            None => voucher.entries.push(Entry {
+                buyer,
+                state: EntryState::Waits,
+                place,
+                is_drawn: false,
+                times_left: 0,
+                left_at: None,
+            }),
+        }
         voucher.mark_line();
-        format!("entered as {}", voucher.waiting().count())
+        if is_in_line {
+            format!("entered as {}", voucher.waiting().count())
+        } else {
+            "entered".to_owned()
+        }
     }
 
     pub fn leave(&mut self, buyer: Buyer, sale: Sale) -> &'static str {
@@ -51,7 +73,10 @@ impl Shop {
         match voucher.entries.iter_mut().find(waits) {
             None => return "not_entered",
             Some(_) if is_closed => return "draw_closed",
-            Some(entry) => entry.state = EntryState::Gone,
+            Some(entry) => {
+                (entry.state, entry.left_at) = (EntryState::Gone, Some(now));
+                entry.times_left += 1;
+            }
         }
         voucher.mark_line();
         "left"
@@ -69,6 +94,7 @@ impl Shop {
             }
             for entry in voucher.entries.iter_mut().filter(|it| it.state == EntryState::Waits) {
                 entry.place = (1..).zip(lots).find(|it| *it.1 == entry.buyer).map(|it| it.0);
+                entry.is_drawn = true;
             }
             voucher.held_for = HeldFor::Line;
             voucher.mark_line();

@@ -124,6 +124,11 @@ pub struct Entry {
     pub buyer: Buyer,
     pub state: EntryState,
     pub place: Option<i64>,
+    /// It took part in a draw.
+    pub is_drawn: bool,
+    /// How often its buyer has left, and when, if it has not come back.
+    pub times_left: u32,
+    pub left_at: Option<Seconds>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -263,6 +268,11 @@ impl Order {
     pub fn applied(&mut self) -> &mut Payment {
         self.payments.iter_mut().find(|payment| payment.status == 2).unwrap()
     }
+}
+
+/// How long somebody waits who has done so so many times: 1 s, 2 s, 4 s and so on, up to an hour.
+pub fn pause_after(times: u32) -> Seconds {
+    3_600.min(1 << (times - 1).min(12))
 }
 
 impl Voucher {
