@@ -35,10 +35,14 @@ create table vouchers (
     draw_time            timestamptz,
     -- 32 random bytes in hex, chosen when the sale is made. Its hash is published then, itself after the draw.
     draw_seed            text,
-    -- The source and the time of a public number that goes into the draw; empty: none does. The number, once it is there.
+    -- The source of a public number that goes into the draw; empty: none does. When the source publishes it. The number,
+    -- once it is there.
     draw_beacon          text        not null default '',
+    draw_beacon_at       timestamptz,
     draw_beacon_number   text,
     drawn_at             timestamptz,
+    -- The last draw of the same title, if its sale was cancelled, or ended without being drawn.
+    previous_draw        bigint,
     -- When an administrator last changed the sale: what there is for its line may be there only since then.
     changed_at           timestamptz,
     constraint draw_has_a_seed_and_a_line
@@ -46,8 +50,14 @@ create table vouchers (
     constraint draw_is_complete
         check (drawn_at is null or draw_time is not null and (draw_beacon = '') = (draw_beacon_number is null)),
     constraint draw_beacon_has_a_limit check (length(draw_beacon) <= 200),
-    -- One spelling of each number: whoever tells it could choose among several, and so who wins.
-    constraint draw_number_has_one_spelling check (draw_beacon_number ~ '^(0|[1-9a-z][0-9a-z]{0,199})$'),
+    constraint draw_beacon_has_a_moment
+        check ((draw_beacon = '') = (draw_beacon_at is null) and (draw_beacon_at is null or draw_beacon_at > draw_time)),
+    -- One spelling of each number: whoever tells it could choose among several, and so who wins. As `Beacon::takes`.
+    constraint draw_number_has_one_spelling
+        check (draw_beacon_number ~ case
+            when draw_beacon like 'drand:%' then '^(0|[1-9a-f][0-9a-f]{0,63})$'
+            else '^(0|[1-9][0-9]{0,199})$'
+        end),
     constraint subtitle_has_a_limit check (length(subtitle) <= 200),
     constraint terms_have_a_limit check (length(terms) <= 2000),
     constraint value_is_an_amount check (value between 0 and 1000000000000)
@@ -73,6 +83,9 @@ create table seckill_vouchers (
     cancelled_at   timestamptz,
     -- Who may have what there is: 0 anybody, 1 those whom a draw will find, 2 those who stand in line.
     held_for       smallint    not null default 0 check (held_for between 0 and 2),
+    -- How many rows of `entries` it has, and may have.
+    entered        integer     not null default 0,
+    max_entries    integer     not null default 1000000 check (max_entries between 1 and 1000000),
     -- When the last of them was.
     wound_up_at    timestamptz,
     -- Moves with every change that is not a plain sale: an edit, a pause, a restock, a voucher that comes
@@ -82,6 +95,7 @@ create table seckill_vouchers (
     -- The last line of defence, whatever the code above believes.
     constraint stock_never_negative check (stock >= 0),
     constraint stock_never_above_initial check (stock <= initial_stock),
+    constraint entries_never_above_their_bound check (entered <= max_entries),
     constraint sale_has_a_duration check (begin_time < end_time),
     constraint price_is_an_amount check (price between 0 and 1000000000000),
     constraint pay_within_is_sensible check (pay_within_s between 1 and 2592000)
@@ -123,8 +137,8 @@ create index entries_of_user on entries (voucher_id, user_id);
 -- second one finds the end of the line, also where those at its end are served or gone.
 create index entries_in_line on entries (voucher_id, place) where status = 1 and place > 0;
 create index entries_by_place on entries (voucher_id, place) where place > 0;
--- How many were offered an order lately.
-create index entries_offered on entries (voucher_id, ended_at) where status = 2;
+-- How many were offered an order lately; which were offered one, or left.
+create index entries_ended on entries (voucher_id, ended_at) where status <> 1;
 
 -- No foreign key to the sale or the voucher: every order would lock that one row
 -- (`for key share`) and queue behind its updates. `seckill audit` looks for orphans.

@@ -559,8 +559,8 @@ $$;
 -- the last hour), `entered_before`, `left` or `not_entered`, or why not: `voucher_not_found`,
 -- `sale_not_started` (with the time), `sale_ended`, `sale_paused`, `already_bought` (with the order), `too_many_requests` (with
 -- the time, after the buyer cancelled an order),
--- `draw_closed` (the entries are, and the draw is to come), or `line_closed` (the voucher has no line, or anybody may buy
--- it).
+-- `draw_closed` (the entries are, and the draw is to come), `line_closed` (the voucher has no line, or anybody may buy
+-- it), or `entries_full` (the sale has as many as it may have).
 create function enter_line(voucher bigint, buyers bigint[], ids uuid[])
 returns table (outcome text, entry_id uuid, earlier_id bigint, until timestamptz, ahead bigint, offered bigint)
 language plpgsql
@@ -607,6 +607,7 @@ begin
             when sale.held_for = for_the_draw() and at >= terms.draw_time then 'draw_closed'
             when again > at then 'too_many_requests'
             when not terms.has_line or (sale.held_for = for_anybody() and sale.stock > 0) then 'line_closed'
+            when sale.entered >= sale.max_entries then 'entries_full'
             else 'entered'
         end;
         if outcome = 'left' then
@@ -624,9 +625,11 @@ begin
                 last_place := coalesce(last_place, 0) + 1;
             end if;
             entry_id := write_entry(voucher, buyer, ids[k], case when sale.held_for <> for_the_draw() then last_place end, at);
+            sale.entered := sale.entered + (entry_id = ids[k])::integer; -- not who comes back to a draw
         end if;
         return next;
     end loop;
+    update seckill_vouchers s set entered = sale.entered where s.voucher_id = voucher and s.entered <> sale.entered;
     perform mark_line(voucher);
 end
 $$;

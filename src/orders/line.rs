@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 use uuid::Uuid;
 
 use super::Orders;
-use crate::model::{HeldFor, UserId, VoucherId};
+use crate::model::{Code, HeldFor, UserId, VoucherId};
 use crate::purchase::Purchases;
 use crate::store::entries::{self, Granted, Served, Wish};
 use crate::store::{Database, DatabaseClock, Service, StoreError, order_steps};
@@ -54,6 +54,10 @@ impl Orders {
     }
 
     async fn wish(&self, voucher: VoucherId, wish: Wish) -> Result<Granted, StoreError> {
+        // A made-up voucher costs no batch: those of vouchers that there are would wait behind it.
+        if self.purchases.sale(voucher).await?.is_none() {
+            return Ok(Granted::Refused(Code::VoucherNotFound.into()));
+        }
         let granted = self.entries.submit_to(voucher, wish).await;
         let granted = granted.map_err(|error| StoreError::from_batch(Service::Postgres, error))?;
         // With the first in line, and with the last one who leaves, it changes who may buy.
