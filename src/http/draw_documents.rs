@@ -11,7 +11,7 @@ use crate::model::VoucherId;
 use crate::store::{Database, ReadCache, Service, StoreError, entries};
 
 /// Documents that are kept at once, and requests that may wait for one to be read.
-const KEPT: usize = 32;
+const KEPT: usize = 16;
 const WAITING: usize = 256;
 
 /// What is published of a draw.
@@ -38,7 +38,7 @@ impl Document {
         let Ok(etag) = HeaderValue::try_from(format!("\"{hash}\"")) else {
             unreachable!("hex in quotes is a header")
         };
-        Self { version, is_final, etag, json: json.into() }
+        Self { version, is_final, etag, json: json.into_boxed_slice().into() }
     }
 
     /// The answer to a request with these headers: nothing but the tag if the client has the document.

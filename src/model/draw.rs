@@ -66,6 +66,7 @@ pub struct DrawService {
 
 /// An entry of a draw that waits no longer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = EndedEntryBody)]
 pub struct EndedEntry {
     /// The entry.
     #[schema(value_type = String, format = "uuid")]

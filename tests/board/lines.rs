@@ -57,10 +57,9 @@ async fn a_draw_is_made_watched_and_told_its_number() {
     browser.until_text("#sale-state", "draw: entries until").await;
     browser.until_text("#line-state", "Draw: 0 have entered so far.").await;
     for user in [1, 2] {
-        let entries = format!("{path}/entries");
         // A busy machine may refuse one for a moment.
         eventually("the entry is taken", async || {
-            let answer = api.call_as(user, "POST", &entries).await;
+            let answer = api.call_as(user, "POST", &format!("{path}/entries")).await;
             if answer.status != 201 {
                 answer.problem(503, "unavailable");
             }
