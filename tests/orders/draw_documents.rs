@@ -176,6 +176,7 @@ async fn a_sale_takes_as_many_entries_as_it_may_have() {
         if has_draw {
             // Who comes back has the entry of before.
             api.call_as(1, "DELETE", &path).await.is(204);
+            api.world.set_time(now + TimeDelta::minutes(1)).await;
             api.call_as(1, "POST", &path).await.is(201);
         }
         api.call_as(2, "POST", &path).await.is(201);
