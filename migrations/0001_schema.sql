@@ -35,10 +35,14 @@ create table vouchers (
     draw_time            timestamptz,
     -- 32 random bytes in hex, chosen when the sale is made. Its hash is published then, itself after the draw.
     draw_seed            text,
-    -- The source and the time of a public number that goes into the draw; empty: none does. The number, once it is there.
+    -- The source of a public number that goes into the draw; empty: none does. When the source publishes it. The number,
+    -- once it is there.
     draw_beacon          text        not null default '',
+    draw_beacon_at       timestamptz,
     draw_beacon_number   text,
     drawn_at             timestamptz,
+    -- The last draw of the same title, if its sale was cancelled, or ended without being drawn.
+    previous_draw        bigint,
     -- When an administrator last changed the sale: what there is for its line may be there only since then.
     changed_at           timestamptz,
     -- The latest time that was written for its line: what happens later is not written as earlier, also if the clock goes back.
@@ -48,8 +52,14 @@ create table vouchers (
     constraint draw_is_complete
         check (drawn_at is null or draw_time is not null and (draw_beacon = '') = (draw_beacon_number is null)),
     constraint draw_beacon_has_a_limit check (length(draw_beacon) <= 200),
-    -- One spelling of each number: whoever tells it could choose among several, and so who wins.
-    constraint draw_number_has_one_spelling check (draw_beacon_number ~ '^(0|[1-9a-z][0-9a-z]{0,199})$'),
+    constraint draw_beacon_has_a_moment
+        check ((draw_beacon = '') = (draw_beacon_at is null) and (draw_beacon_at is null or draw_beacon_at > draw_time)),
+    -- One spelling of each number: whoever tells it could choose among several, and so who wins. As `Beacon::takes`.
+    constraint draw_number_has_one_spelling
+        check (draw_beacon_number ~ case
+            when draw_beacon like 'drand:%' then '^(0|[1-9a-f][0-9a-f]{0,63})$'
+            else '^(0|[1-9][0-9]{0,199})$'
+        end),
     constraint subtitle_has_a_limit check (length(subtitle) <= 200),
     constraint terms_have_a_limit check (length(terms) <= 2000),
     constraint value_is_an_amount check (value between 0 and 1000000000000)
@@ -75,6 +85,9 @@ create table seckill_vouchers (
     cancelled_at   timestamptz,
     -- Who may have what there is: 0 anybody, 1 those whom a draw will find, 2 those who stand in line.
     held_for       smallint    not null default 0 check (held_for between 0 and 2),
+    -- How many have entered it, and may; whoever comes back counts once.
+    entered        integer     not null default 0,
+    max_entries    integer     not null default 1000000 check (max_entries between 1 and 1000000),
     -- When the last of them was.
     wound_up_at    timestamptz,
     -- Moves with every change that is not a plain sale: an edit, a pause, a restock, a voucher that comes
@@ -84,6 +97,7 @@ create table seckill_vouchers (
     -- The last line of defence, whatever the code above believes.
     constraint stock_never_negative check (stock >= 0),
     constraint stock_never_above_initial check (stock <= initial_stock),
+    constraint entries_never_above_their_bound check (entered <= max_entries),
     constraint sale_has_a_duration check (begin_time < end_time),
     constraint price_is_an_amount check (price between 0 and 1000000000000),
     constraint pay_within_is_sensible check (pay_within_s between 1 and 2592000)
@@ -117,6 +131,8 @@ create table entries (
     ended_at    timestamptz,
     -- How often its buyer has left: whoever comes back waits (`paused_until`), and has the same row.
     times_left  integer     not null default 0,
+    -- Whether it is gone because its buyer could not have the order.
+    is_passed   boolean     not null default false,
     primary key (id, voucher_id),
     constraint offered_means_an_order check ((status = 2) = (order_id is not null)),
     constraint ended_means_no_longer_waiting check ((status = 1) = (ended_at is null))
@@ -127,8 +143,8 @@ create index entries_of_user on entries (voucher_id, user_id);
 -- second one finds the end of the line, also where those at its end are served or gone.
 create index entries_in_line on entries (voucher_id, place) where status = 1 and place > 0;
 create index entries_by_place on entries (voucher_id, place) where place > 0;
--- How many were offered an order lately.
-create index entries_offered on entries (voucher_id, ended_at) where status = 2;
+-- How many were offered an order lately; which were offered one, or left.
+create index entries_ended on entries (voucher_id, ended_at) where status <> 1;
 
 -- No foreign key to the sale or the voucher: every order would lock that one row
 -- (`for key share`) and queue behind its updates. `seckill audit` looks for orphans.

@@ -597,6 +597,7 @@ begin
             until := written_at;
             select written.* into entry_id, own_place
             from write_entry(voucher, buyer, ids[k], sale.held_for <> for_the_draw(), written_at) written;
+            sale.entered := sale.entered + (entry_id = ids[k])::integer; -- not whoever comes back
             block := own_place / 64;
             if block is not null then
                 -- In the order of their places, so that it goes by the index of those, also where nobody is known to wait.
@@ -609,6 +610,7 @@ begin
         end if;
         return next;
     end loop;
+    update seckill_vouchers s set entered = sale.entered where s.voucher_id = voucher and s.entered <> sale.entered;
     perform mark_line(voucher, written_at);
 end
 $$;
@@ -616,7 +618,7 @@ $$;
 -- What becomes of the wish of a buyer to enter, or to leave: `entered`, `entered_before`, `left` or `not_entered`, or why not:
 -- `voucher_not_found`, `sale_not_started` (with the time), `sale_ended`, `sale_paused`, `already_bought` (with the order),
 -- `too_many_requests` (with the time, after the buyer gave an order up, or left), `draw_closed` (the entries are, and the draw is
--- to come), or `line_closed` (the voucher has no line, or anybody may buy it). `entry_id` is that of the entry that waits. The caller
+-- to come), `line_closed` (the voucher has no line, or anybody may buy it), or `entries_full` (the sale has as many as it may have). `entry_id` is that of the entry that waits. The caller
 -- has locked the sale.
 create function judge_entry(
     terms vouchers, sale seckill_vouchers, buyer bigint, entry_id uuid, leaves boolean, at timestamptz,
@@ -645,6 +647,7 @@ begin
         when sale.held_for = for_the_draw() and at >= terms.draw_time then 'draw_closed'
         when until > at then 'too_many_requests'
         when not terms.has_line or (sale.held_for = for_anybody() and sale.stock > 0) then 'line_closed'
+        when sale.entered >= sale.max_entries then 'entries_full'
         else 'entered'
     end;
     until := case outcome when 'too_many_requests' then until when 'sale_not_started' then sale.begin_time end;
@@ -672,7 +675,7 @@ begin
         entry_id := new_id;
         insert into entries (voucher_id, id, user_id, entered_at, place) values (voucher, new_id, buyer, at, own_place);
     else
-        update entries e set status = entry_waiting(), ended_at = null, entered_at = at, place = own_place
+        update entries e set status = entry_waiting(), ended_at = null, is_passed = false, entered_at = at, place = own_place
         where e.voucher_id = voucher and e.id = entry_id;
     end if;
 end
@@ -784,7 +787,7 @@ begin
         end if;
         k := array_position(ids, refused.order_id);
         passed := passed || buyers[k];
-        update entries e set status = entry_gone(), ended_at = written_at
+        update entries e set status = entry_gone(), ended_at = written_at, is_passed = true
         where e.voucher_id = voucher and e.id = first_entries[k];
         if refused.reason = 'too_many_requests' then
             perform write_entry(voucher, buyers[k], gen_random_uuid(), true, written_at);

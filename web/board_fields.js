@@ -14,6 +14,12 @@ export function textOf(text, least, most) {
   return length >= least && length <= most ? inside : null;
 }
 
+// The source of a public number: a round of drand, or a name and an instant.
+export function beaconOf(text) {
+  if (text.trim() === "") return undefined;
+  return /^(drand:quicknet:[1-9][0-9]*|[^@].*@[0-9]{4}-.+)$/.test(text.trim()) ? textOf(text, 1, 200) : null;
+}
+
 // An amount of money with so many decimals, in the smallest unit.
 export function amountOf(text, digits) {
   const inside = text.trim();

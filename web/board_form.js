@@ -1,6 +1,6 @@
 // Forms of the board: what is wrong stands beside its field.
 
-import { amountOf, secondsOf, textOf, wholeNumber } from "./board_fields.js";
+import { amountOf, beaconOf, secondsOf, textOf, wholeNumber } from "./board_fields.js";
 import { currency, digits } from "./format.js";
 import { byId, texts } from "./page.js";
 import { fill } from "./words.js";
@@ -55,7 +55,7 @@ const NEW_FIELDS = [
   ...FIELDS,
   ["line-wanted", "line", "", (id) => byId(id).checked || undefined],
   ["draw", "draw_time", texts.time_wrong, instant],
-  ["beacon", "draw_beacon", texts.beacon_wrong, (id) => (inField(id).trim() ? textOf(inField(id), 1, 200) : undefined)],
+  ["beacon", "draw_beacon", texts.beacon_wrong, (id) => beaconOf(inField(id))],
 ];
 
 // The sale in the form whose ids begin so; null when it says what is wrong. `isNew`: what is empty has a

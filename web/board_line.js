@@ -54,7 +54,7 @@ board.everySecond(async (isFifth) => {
 numberForm.addEventListener("submit", async (event) => {
   event.preventDefault();
   const [button, number] = [numberForm.querySelector("button"), byId("number").value.trim()];
-  const isRight = /^(0|[1-9a-z][0-9a-z]{0,199})$/.test(number);
+  const isRight = /^(0|[1-9a-f][0-9a-f]{0,199})$/.test(number);
   if (!form.show(["number"], isRight ? [] : [["number", texts.number_wrong]]) || button.disabled) return;
   button.disabled = true;
   const told = await board.ask("PUT", `/api/vouchers/${voucher.id}/draw`, { number });

@@ -165,6 +165,8 @@ export class Entry {
       [texts.draw_entries_hash, body.entries_hash],
       [texts.draw_seed, body.seed],
       [texts.drawn_at, time(body.drawn_at)],
+      [texts.draw_cancelled_at, time(body.cancelled_at)],
+      [texts.previous_draw, body.previous_draw],
       [texts.your_entry, this.entry?.entry_id],
     ].filter(([, value]) => value);
     const name = `draw-${id}.json`;
@@ -175,7 +177,7 @@ export class Entry {
     this.published.replaceChildren(
       element("p", {}, body.beacon ? texts.about_draw_with_beacon : texts.about_draw),
       element("dl", {}, ...rows.flatMap(([label, value]) => [element("dt", {}, label), element("dd", {}, value)])),
-      ...(body.seed ? check : []),
+      ...(body.drawn_at ? check : []),
     );
   }
 }

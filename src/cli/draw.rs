@@ -1,13 +1,14 @@
 //! `seckill draw`: draws are verified, and told their public number.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use serde::de::DeserializeOwned;
 
 use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
-use crate::model::{Draw, PUBLIC_NUMBER, VoucherId, is_public_number};
+use crate::model::{Beacon, Draw, DrawService, PUBLIC_NUMBER, VoucherId, is_public_number};
 use crate::store::Database;
 use crate::store::entries;
 
@@ -25,6 +26,8 @@ pub enum DrawCommand {
 pub struct VerifyArgs {
     /// What /api/vouchers/ID/draw answered; - for standard input
     file: PathBuf,
+    /// What /api/vouchers/ID/draw/service answered: whether they were served in that order
+    service: Option<PathBuf>,
 }
 
 /// The number.
@@ -32,8 +35,11 @@ pub struct VerifyArgs {
 pub struct NumberArgs {
     /// The voucher
     id: VoucherId,
-    /// The digits and letters that were published, in lower case and without leading zeros
+    /// Drand's randomness in hex, lower case; of another source all its digits; neither with leading zeros
     number: String,
+    /// Do it: nothing can take it back
+    #[arg(long)]
+    yes: bool,
     #[command(flatten)]
     database: DatabaseArgs,
 }
@@ -41,12 +47,13 @@ pub struct NumberArgs {
 /// Runs the command.
 pub async fn run(command: DrawCommand) -> anyhow::Result<()> {
     match command {
-        DrawCommand::Verify(VerifyArgs { file }) => verify(&file),
+        DrawCommand::Verify(args) => verify(&args),
         DrawCommand::Number(args) => tell_number(args).await,
     }
 }
 
-fn verify(file: &PathBuf) -> anyhow::Result<()> {
+/// What was published, in `file`.
+fn published<T: DeserializeOwned>(file: &Path) -> anyhow::Result<T> {
     let name = file.display();
     let text = if file.as_os_str() == "-" {
         std::io::read_to_string(std::io::stdin())
@@ -54,14 +61,33 @@ fn verify(file: &PathBuf) -> anyhow::Result<()> {
         std::fs::read_to_string(file)
     };
     let text = text.map_err(|error| ConfigError(format!("{name} cannot be read: {error}")))?;
-    let draw: Draw = serde_json::from_str(&text).map_err(|error| {
+    let published = serde_json::from_str(&text);
+    Ok(published.map_err(|error| {
         ConfigError(format!("{name} is not what was published of a draw: {error}"))
-    })?;
+    })?)
+}
+
+fn verify(VerifyArgs { file, service }: &VerifyArgs) -> anyhow::Result<()> {
+    let draw: Draw = published(file)?;
     let drawn = draw.verify().map_err(|what| anyhow::anyhow!("the draw does not hold: {what}"))?;
     for entry in &drawn {
         program::say(entry)?;
     }
     eprintln!("the draw holds: {} entries in the order of their hashes", drawn.len());
+    if let Some(at) = draw.cancelled_at {
+        eprintln!("its sale was cancelled at {at}, before the draw: nobody was served");
+    }
+    if let Some(previous) = draw.previous_draw {
+        eprintln!(
+            "voucher {previous} had a draw of the same title, and was cancelled or never drawn: look at that one, too"
+        );
+    }
+    if let Some(service) = service {
+        let service: DrawService = published(service)?;
+        let served = service.verify(&drawn);
+        served.map_err(|what| anyhow::anyhow!("the service does not hold: {what}"))?;
+        eprintln!("the service holds: {} entries ended in that order", service.ended.len());
+    }
     // A file agrees with itself also where all of it was exchanged.
     eprintln!(
         "hold these against what you kept: seed_hash {}, published with the voucher",
@@ -72,11 +98,22 @@ fn verify(file: &PathBuf) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn tell_number(NumberArgs { id, number, database }: NumberArgs) -> anyhow::Result<()> {
+async fn tell_number(NumberArgs { id, number, yes, database }: NumberArgs) -> anyhow::Result<()> {
     if !is_public_number(&number) {
         return Err(ConfigError(PUBLIC_NUMBER.to_owned()).into());
     }
     let tell = async |database: &Database| {
+        let beacon = entries::beacon(database.pool(), id).await?;
+        let beacon = beacon.with_context(|| format!("voucher {id} has no draw"))?;
+        if Beacon::read(&beacon).is_some_and(|source| !source.takes(&number)) {
+            return Err(ConfigError(PUBLIC_NUMBER.to_owned()).into());
+        }
+        if !yes {
+            return Err(ConfigError(format!(
+                "voucher {id} would be drawn with {number} as the number of \"{beacon}\", for good: add --yes"
+            ))
+            .into());
+        }
         let told = entries::tell_number(database.pool(), id, &number).await;
         told.with_context(|| format!("the draw of voucher {id} did not take the number"))
     };

@@ -64,10 +64,13 @@ pub struct FairnessArgs {
     /// line [default: whoever comes first is served first]
     #[arg(long, value_name = "RFC3339", value_parser = instant)]
     draw: Option<DateTime<Utc>>,
-    /// The source and the time, later than the draw's, of a public number that goes into it, such as \"the Shanghai
-    /// Composite at the close of 2026-11-12\": `seckill draw number` tells it
+    /// The source of a public number that goes into the draw, and the moment after the draw's at which it publishes it:
+    /// drand:quicknet:ROUND, or NAME@TIME such as \"the lottery@2026-11-12T21:15:00+08:00\". `seckill draw number` tells it
     #[arg(long, value_name = "TEXT", requires = "draw", allow_hyphen_values = true, value_parser = words)]
     beacon: Option<String>,
+    /// How many may enter the draw or stand in line, those who left included [default: 1000000]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_entries: Option<i32>,
 }
 
 /// When a voucher is on sale, what it costs, and what it says.
@@ -326,6 +329,7 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
         line: Some(fairness.line || fairness.draw.is_some()),
         draw_time: fairness.draw,
         draw_beacon: fairness.beacon,
+        max_entries: fairness.max_entries,
     };
     new.check(now).map_err(|what| ConfigError(what.to_owned()))?;
     let create = async |database: &Database| {

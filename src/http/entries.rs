@@ -2,17 +2,20 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::auth::{AdminSession, Anybody, Session};
 use super::body::JsonBody;
+use super::draw_documents::Part;
 use super::problem::Code;
 use super::vouchers::PathId;
 use super::{ApiError, App};
-use crate::model::{Draw, Entry, Line, PUBLIC_NUMBER, UserId, VoucherId, is_public_number};
+use crate::model::{
+    Draw, DrawService, Entry, Line, PUBLIC_NUMBER, UserId, VoucherId, is_public_number,
+};
 use crate::store::entries;
 
 async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Entry, ApiError> {
@@ -21,7 +24,7 @@ async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Entry, ApiE
 }
 
 /// Enters the draw of a voucher, or stands in line for it: once, however often it is asked for.
-#[utoipa::path(post, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "enter",
+#[utoipa::path(post, path = "/api/vouchers/{id}/entries", operation_id = "enter",
     responses(
         (status = 200, body = Entry, description = "the buyer had entered before"),
         (status = 201, body = Entry, description = "entered"),
@@ -41,7 +44,7 @@ pub async fn enter(
 }
 
 /// One's own latest entry for a voucher, and the place in line as of at most a second ago.
-#[utoipa::path(get, path = "/api/vouchers/{id}/entries", tag = "entries", operation_id = "find_entry",
+#[utoipa::path(get, path = "/api/vouchers/{id}/entries", operation_id = "find_entry",
     responses(
         (status = 200, body = Entry, description = "the entry"),
     ))]
@@ -68,27 +71,51 @@ pub async fn leave(
 }
 
 /// What is published of the draw of a voucher: the seed's hash from the first moment, the entries once they are closed,
-/// the seed once they are drawn.
+/// the seed and the places once they are drawn. From then on it never changes.
 ///
 /// `not_found`: the voucher has no draw.
-#[utoipa::path(get, path = "/api/vouchers/{id}/draw", tag = "entries", operation_id = "find_draw",
+#[utoipa::path(get, path = "/api/vouchers/{id}/draw", operation_id = "find_draw",
     responses(
-        (status = 200, body = Draw, description = "at most a second old"),
+        (status = 200, body = Draw, description = "at most a second old, with an `ETag`"),
+        (status = 304, description = "the client has it, by its `If-None-Match`"),
     ))]
 pub async fn draw(
     State(app): State<App>,
     from: Anybody,
     PathId(voucher): PathId<VoucherId>,
-) -> Result<impl IntoResponse, ApiError> {
-    app.admit_anybody(&from)?;
-    match app.memory().draws.get(voucher).await? {
-        Some(draw) => Ok(([(header::CONTENT_TYPE, "application/json")], draw)),
-        None => Err(no_draw()),
-    }
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    document(&app, &from, (voucher, Part::Draw), &headers).await
 }
 
-fn no_draw() -> ApiError {
-    ApiError::new(Code::NotFound).detail("this voucher has no draw")
+/// What became of the entries of the draw of a voucher: who was offered an order, and who left, in the order of their places.
+///
+/// `not_found`: the voucher has no draw.
+#[utoipa::path(get, path = "/api/vouchers/{id}/draw/service", operation_id = "find_draw_service",
+    responses(
+        (status = 200, body = DrawService, description = "at most a second old, with an `ETag`"),
+        (status = 304, description = "the client has it, by its `If-None-Match`"),
+    ))]
+pub async fn draw_service(
+    State(app): State<App>,
+    from: Anybody,
+    PathId(voucher): PathId<VoucherId>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    document(&app, &from, (voucher, Part::Service), &headers).await
+}
+
+async fn document(
+    app: &App,
+    from: &Anybody,
+    of: (VoucherId, Part),
+    headers: &HeaderMap,
+) -> Result<Response, ApiError> {
+    app.admit_anybody(from)?;
+    let document = app.memory().draws.get(of).await?;
+    let document =
+        document.ok_or_else(|| ApiError::new(Code::NotFound).detail("this voucher has no draw"))?;
+    Ok(document.answer(headers))
 }
 
 /// How many wait for a voucher, and how far its draw is.
@@ -107,16 +134,17 @@ pub async fn line(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NumberBody {
-    /// The digits and letters that were published, in lower case and without leading zeros: each number has one spelling.
-    #[schema(pattern = "^(0|[1-9a-z][0-9a-z]{0,199})$", example = "7f3a90")]
+    /// Drand's randomness in hex, lower case; of another source all its digits; neither with leading zeros: each number has
+    /// one spelling.
+    #[schema(pattern = "^(0|[1-9a-f][0-9a-f]{0,199})$", example = "7f3a90")]
     pub number: String,
 }
 
-/// Tells the public number that goes into a draw, after the close of its entries: once, while the sale is on.
+/// Tells the public number that goes into a draw, once its source has published it: once, while the sale is on.
 ///
-/// `draw_open`: the entries are not closed yet. `draw_closed`: the draw has another number, or takes none. `not_found`: the
+/// `draw_open`: the entries are not closed, or the number is not published yet. `draw_closed`: the draw has another number, or takes none. `not_found`: the
 /// voucher has no draw. While the sale is paused or over, nothing is drawn.
-#[utoipa::path(put, path = "/api/vouchers/{id}/draw", tag = "entries", operation_id = "tell_number",
+#[utoipa::path(put, path = "/api/vouchers/{id}/draw", operation_id = "tell_number",
     request_body = NumberBody,
     responses(
         (status = 204, description = "the draw has this number"),

@@ -239,7 +239,7 @@ pub(super) const fn refuses(error: &LinkError) -> bool {
 pub fn metrics_text(purchases: &Arc<Purchases>, database: &Database) -> ReadCache<(), Bytes> {
     let purchases = Arc::clone(purchases);
     let instance = database.node().map_or_else(String::new, NodeName::instance_text);
-    ReadCache::new(Service::Postgres, 1, usize::MAX, move |()| {
+    ReadCache::new(Service::Postgres, 1, usize::MAX, move |(), _| {
         let load = purchases.load();
         let strategy = purchases.strategy().as_str();
         let labels = [

@@ -7,6 +7,7 @@ pub mod audits;
 pub mod auth;
 pub mod body;
 mod docs_page;
+pub mod draw_documents;
 pub mod entries;
 pub mod event_hub;
 pub mod events;

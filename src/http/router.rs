@@ -100,11 +100,12 @@ routes! {
          Internal];
     GET    "/api/vouchers/{id}/orders"     voucher_orders::list     Administrator reads         [VoucherNotFound];
     POST   "/api/vouchers/{id}/entries"    entries::enter           Buyer         entering
-        [VoucherNotFound AlreadyBought SaleNotStarted SaleEnded SalePaused DrawClosed LineClosed];
+        [VoucherNotFound AlreadyBought SaleNotStarted SaleEnded SalePaused DrawClosed LineClosed EntriesFull];
     GET    "/api/vouchers/{id}/entries"    entries::find            Buyer         reads         [EntryNotFound];
     DELETE "/api/vouchers/{id}/entries"    entries::leave           Buyer         entering
         [VoucherNotFound AlreadyBought DrawClosed];
     GET    "/api/vouchers/{id}/draw"       entries::draw            Anybody       -             [NotFound TooManyRequests];
+    GET    "/api/vouchers/{id}/draw/service" entries::draw_service  Anybody       -             [NotFound TooManyRequests];
     PUT    "/api/vouchers/{id}/draw"       entries::tell_number     Administrator reads
         [NotFound SaleEnded SalePaused DrawOpen DrawClosed];
     GET    "/api/vouchers/{id}/line"       entries::line            Administrator reads         [VoucherNotFound];

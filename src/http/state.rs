@@ -5,16 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Bytes;
 
+use super::draw_documents::{self, DrawDocuments};
 use super::event_hub::EventHub;
 use super::health::{self, Health};
 use super::limits::Limits;
 use super::revocations::Revocations;
 use super::sms::SmsGateway;
 use super::tokens::Tokens;
-use super::voucher_pages::{self, VoucherPages};
+use super::voucher_pages::VoucherPages;
 use super::webhook::SigningKey;
 use crate::config::ServerArgs;
-use crate::model::{SharedClock, VoucherId};
+use crate::model::SharedClock;
 use crate::orders::Orders;
 use crate::purchase::Purchases;
 use crate::store::{Database, Keys, ReadCache};
@@ -60,7 +61,7 @@ pub struct AppMemory {
     /// The metrics as text.
     pub metrics: ReadCache<(), Bytes>,
     /// What is published of draws.
-    pub draws: ReadCache<VoucherId, Option<Bytes>>,
+    pub draws: DrawDocuments,
     /// What counts against each limit on requests.
     pub limits: Limits,
     draining: AtomicBool,
@@ -77,7 +78,7 @@ impl App {
             events: EventHub::new(&voucher_pages, &parts.purchases),
             voucher_pages,
             metrics: health::metrics_text(&parts.purchases, &parts.database),
-            draws: voucher_pages::draws(&parts.database),
+            draws: draw_documents::documents(&parts.database),
             limits: Limits::new(&parts.settings, parts.event_streams),
             draining: AtomicBool::new(false),
         };

@@ -1,4 +1,4 @@
-//! The list of vouchers page by page, and what is published of draws, kept in memory as they are sent.
+//! The list of vouchers page by page, kept in memory as it is sent.
 
 use std::sync::Arc;
 
@@ -7,14 +7,13 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use serde_json::json;
 use utoipa::ToSchema;
 
 use super::query::{PageLimit, next_page};
 use crate::model::{Clock, SaleStatus, Voucher, VoucherId};
 use crate::purchase::Purchases;
 use crate::purchase::sales::Sale;
-use crate::store::{Database, ReadCache, Service, StoreError, entries, vouchers};
+use crate::store::{Database, ReadCache, Service, StoreError, vouchers};
 
 /// A voucher and where its sale stands.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -47,10 +46,6 @@ const OLDER_PAGES: usize = 128;
 /// Requests that may wait for an older page to be read; for the first pages, as many as come.
 const WAITING_FOR_OLDER: usize = 256;
 
-/// Draws that are kept at once, and requests that may wait for one to be read.
-const DRAWS: usize = 16;
-const WAITING_FOR_DRAWS: usize = 256;
-
 type PageKey = (Option<VoucherId>, PageLimit);
 
 /// The list of vouchers, page by page, as it is sent. A page is less than a second old, and so is the
@@ -73,7 +68,7 @@ impl VoucherPages {
     /// `purchases`.
     pub fn new(database: &Database, purchases: &Arc<Purchases>) -> Self {
         let (database, purchases) = (database.clone(), Arc::clone(purchases));
-        let read = move |key: PageKey| {
+        let read = move |key: PageKey, _| {
             let (database, purchases) = (database.clone(), Arc::clone(&purchases));
             async move { read_page(&database, &purchases, key).await }
         };
@@ -116,16 +111,4 @@ impl IntoResponse for VoucherPage {
         let link = self.link.map(|link| [(header::LINK, link)]);
         (json, link, self.json).into_response()
     }
-}
-
-/// Draws as they are sent, less than a second old.
-pub(super) fn draws(database: &Database) -> ReadCache<VoucherId, Option<Bytes>> {
-    let database = database.clone();
-    ReadCache::new(Service::Postgres, DRAWS, WAITING_FOR_DRAWS, move |voucher: VoucherId| {
-        let database = database.clone();
-        async move {
-            let draw = entries::draw(database.pool(), voucher).await?;
-            Ok(draw.map(|draw| json!(draw).to_string().into()))
-        }
-    })
 }

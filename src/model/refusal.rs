@@ -114,6 +114,8 @@ refusals! {
         "What comes back goes to those who stand in line: stand in line instead", "退回的券按排队顺序发放，请先排队";
     LineClosed 409 "line_closed" []
         "There is nothing to stand in line for", "该券当前无需排队";
+    EntriesFull 409 "entries_full" []
+        "No more entries are taken for this voucher", "该券的登记或排队人数已满";
     EntryNotFound 404 "entry_not_found" []
         "You have not entered", "您尚未登记或排队";
     OrderState 409 "order_state" [OrderStatus]

@@ -80,8 +80,11 @@ pub struct Voucher {
     /// When the entries of its draw close; null where whoever comes first is served first.
     #[schema(required = true)]
     pub draw_time: Option<DateTime<Utc>>,
-    /// The source and the time of a public number that goes into its draw; empty: there is none.
+    /// The source of a public number that goes into its draw, and when it publishes it; empty: there is none.
     pub draw_beacon: String,
+    /// How many may enter its draw or stand in line, those who left included.
+    #[schema(minimum = 1)]
+    pub max_entries: i32,
     /// Moves with every change that is not a plain sale. What is remembered of a sale is true of one
     /// revision only.
     #[serde(skip)]
@@ -130,6 +133,7 @@ impl Voucher {
             has_line: false,
             draw_time: None,
             draw_beacon: String::new(),
+            max_entries: super::voucher_terms::MAX_ENTRIES,
             revision: 1,
         }
     }

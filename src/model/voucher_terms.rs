@@ -4,6 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
+use super::draw::{BEACON, Beacon};
 use super::schemas::{Amount, PayWithin, SaleInstant, Subtitle, Terms, Title};
 use super::whole_number::{maybe_whole_number, whole_number};
 
@@ -17,6 +18,9 @@ pub(super) const MAX_AMOUNT: i64 = 1_000_000_000_000;
 pub const DEFAULT_PAY_WITHIN_S: i32 = 900;
 /// The longest time to pay within: 30 days.
 pub const MAX_PAY_WITHIN_S: i32 = 2_592_000;
+/// How many entries a sale may have at most, and when nothing is said. To read so many for a draw took five seconds on a busy
+/// machine.
+pub const MAX_ENTRIES: i32 = 1_000_000;
 /// How long a sale lasts when nothing is said.
 const DEFAULT_SALE: TimeDelta = TimeDelta::hours(24);
 
@@ -64,9 +68,14 @@ pub struct NewVoucher {
     #[schema(value_type = Option<SaleInstant>)]
     #[serde(default, deserialize_with = "maybe_instant")]
     pub draw_time: Option<DateTime<Utc>>,
-    /// The source and the time, later than `draw_time`, of a public number that goes into the draw.
-    #[schema(value_type = Option<Subtitle>)]
+    /// The source of a public number that goes into the draw, and the moment after `draw_time` at which it publishes it:
+    /// `drand:quicknet:ROUND` or `NAME@TIME`.
+    #[schema(value_type = Option<Subtitle>, example = "the lottery@2026-11-12T21:15:00+08:00")]
     pub draw_beacon: Option<String>,
+    /// How many may enter its draw or stand in line, those who left included; 1000000 when left out.
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    #[serde(default, deserialize_with = "maybe_whole_number")]
+    pub max_entries: Option<i32>,
 }
 
 /// What is to change of a voucher. What is left out, or null, stays.
@@ -157,12 +166,15 @@ impl NewVoucher {
         if self.draw_time.is_some_and(|time| time <= begin || time >= end) {
             return Err("draw_time must lie between begin_time and end_time");
         }
-        let beacon = self.draw_beacon.as_deref().unwrap_or_default();
-        if beacon.chars().count() > MAX_LINE || beacon.contains(is_unseen) {
-            return Err(
-                "draw_beacon must have at most 200 characters, none of which is a control, zero-width or \
-                 direction-changing one",
-            );
+        if let Some(text) = self.draw_beacon.as_deref().filter(|text| !text.is_empty()) {
+            let is_readable = text.chars().count() <= MAX_LINE && !text.contains(is_unseen);
+            let beacon = Beacon::read(text).filter(|_| is_readable).ok_or(BEACON)?;
+            if Some(beacon.at) <= self.draw_time || beacon.at >= end {
+                return Err("the moment of draw_beacon must lie between draw_time and end_time");
+            }
+        }
+        if self.max_entries.is_some_and(|most| !(1..=MAX_ENTRIES).contains(&most)) {
+            return Err("max_entries must be 1 to 1000000");
         }
         check_texts(Some(&self.title), self.subtitle.as_deref(), self.terms.as_deref())?;
         check_numbers([self.price, self.value], self.pay_within_s, Some(self.stock))?;

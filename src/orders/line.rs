@@ -11,7 +11,7 @@ use futures_util::future::try_join_all;
 use uuid::Uuid;
 
 use super::Orders;
-use crate::model::{Clock, Entry, HeldFor, UserId, VoucherId};
+use crate::model::{Clock, Code, Entry, HeldFor, UserId, VoucherId};
 use crate::purchase::Purchases;
 use crate::store::entries::{self, Granted, LineCounts, Served, Wish};
 use crate::store::{Database, DatabaseClock, ReadCache, Service, Stop, StoreError, order_steps};
@@ -54,7 +54,7 @@ pub(super) type CountedLines = ReadCache<VoucherId, Arc<LineCounts>>;
 
 pub(super) fn counted_lines(database: &Database, clock: &Arc<DatabaseClock>) -> CountedLines {
     let (database, clock) = (database.clone(), Arc::clone(clock));
-    let count = move |voucher: VoucherId| {
+    let count = move |voucher: VoucherId, _| {
         let (database, now) = (database.clone(), clock.now());
         async move { entries::count_line(database.pool(), voucher, now).await.map(Arc::new) }
     };
@@ -98,6 +98,10 @@ impl Orders {
     }
 
     async fn wish(&self, voucher: VoucherId, wish: Wish) -> Result<Granted, Stop> {
+        // A made-up voucher costs no batch: those of vouchers that there are would wait behind it.
+        if self.purchases.sale(voucher).await?.is_none() {
+            return Err(Code::VoucherNotFound.into());
+        }
         let granted = self.entries.submit_to(voucher, wish).await;
         match granted.map_err(|error| StoreError::from_batch(Service::Postgres, error))? {
             Granted::Refused(refusal) => Err(refusal.into()),

@@ -9,10 +9,11 @@ use uuid::Uuid;
 use super::columns::{column, row};
 use super::statements::{Work, in_time, step_in_time};
 use super::time_limits::GIVES_WAY;
-use super::vouchers::lock_sale;
+use super::vouchers::{breaks, lock_sale};
 use super::{DatabaseClock, DatabaseSession, Service, Stop, StoreError, order_steps};
 use crate::model::{
-    Clock, Code, Draw, Entry, EntryStatus, HeldFor, Line, OrderId, Refusal, UserId, VoucherId,
+    Clock, Code, Draw, DrawService, EndedEntry, Entry, EntryStatus, HeldFor, Line, OrderId,
+    PUBLIC_NUMBER, Refusal, UserId, VoucherId,
 };
 
 row! { Entry: id, voucher_id, status, entered_at, place, offered_in_the_last_hour, order_id }
@@ -187,7 +188,49 @@ pub async fn count_line(
     work.run(async |session| query.fetch_one(session).await).await
 }
 
-row! { Draw: voucher_id, draw_time, seed_hash, beacon, number, entries, entries_hash, seed, drawn_at }
+/// How far the draw of `voucher` is, as a text: while it is the same, so is what [`draw`] returns. `None`: there is no draw.
+pub async fn draw_version(pool: &PgPool, voucher: VoucherId) -> Result<Option<String>, StoreError> {
+    let now = order_steps::time(pool).await?;
+    let query = sqlx::query_scalar(
+        "select row(draw_time <= $2, draw_beacon_number, drawn_at, case when drawn_at is null then cancelled_at end)::text
+         from vouchers join seckill_vouchers on voucher_id = id where id = $1 and draw_time is not null",
+    );
+    let query = query.bind(voucher.get()).bind(now);
+    in_time(pool, async |session| query.fetch_optional(session).await).await
+}
+
+/// The same of what [`draw_service`] returns. An offer moves the revision of the sale, also if the clock went back.
+pub async fn service_version(
+    pool: &PgPool,
+    voucher: VoucherId,
+) -> Result<Option<String>, StoreError> {
+    let query = sqlx::query_scalar(
+        "select row(drawn_at, revision, (select max(ended_at) from entries where voucher_id = $1 and status <> 1))::text
+         from vouchers join seckill_vouchers on voucher_id = id where id = $1 and draw_time is not null",
+    );
+    let query = query.bind(voucher.get());
+    in_time(pool, async |session| query.fetch_optional(session).await).await
+}
+
+row! { EndedEntry: entry_id, place, outcome, at }
+
+/// What became of the entries of the draw of `voucher`.
+pub async fn draw_service(pool: &PgPool, voucher: VoucherId) -> Result<DrawService, StoreError> {
+    let query = sqlx::query_as(
+        "select e.id as entry_id, place, case when status = 2 then 'offered' when is_passed then 'passed' else 'left' end as outcome, ended_at as at
+         from entries e join vouchers v on v.id = e.voucher_id
+         where e.voucher_id = $1 and status <> 1 and place > 0 and entered_at < draw_time order by place",
+    );
+    let query = query.bind(voucher.get());
+    let work = Work::snapshot(READ_WITHIN, pool);
+    let ended = work.run(async |session| query.fetch_all(session).await).await?;
+    Ok(DrawService { voucher_id: voucher, ended })
+}
+
+row! {
+    Draw: voucher_id, draw_time, seed_hash, beacon, number, entries, entries_hash, seed, places, drawn_at, cancelled_at,
+    previous_draw
+}
 
 /// What is published of the draw of `voucher` now; `None`: it has none.
 ///
@@ -210,13 +253,16 @@ pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, Sto
     }
     let published = sqlx::query_as(
         "select v.id as voucher_id, draw_time, encode(sha256(convert_to(draw_seed, 'UTF8')), 'hex') as seed_hash,
-                draw_beacon as beacon, draw_beacon_number as number, drawn_at,
-                case when drawn_at is not null then draw_seed end as seed,
+                draw_beacon as beacon, draw_beacon_number as number, drawn_at, previous_draw,
+                case when drawn_at is null then cancelled_at end as cancelled_at,
+                case when drawn_at is not null or cancelled_at is not null then draw_seed end as seed,
+                case when drawn_at is not null then coalesce(places, '{}') end as places,
                 case when $2 >= draw_time then coalesce(ids, '{}') end as entries,
                 case when $2 >= draw_time then encode(sha256(convert_to(coalesce(lines, ''), 'UTF8')), 'hex')
                 end as entries_hash
-         from vouchers v left join lateral (
-           select array_agg(e.id order by e.id) as ids, string_agg(e.id || E'\\n', '' order by e.id) as lines
+         from vouchers v join seckill_vouchers s on s.voucher_id = v.id left join lateral (
+           select array_agg(e.id order by e.id) as ids, array_agg(e.place order by e.id) as places,
+                  string_agg(e.id || E'\\n', '' order by e.id) as lines
            from entries e where e.voucher_id = $1 and $2 >= v.draw_time and e.entered_at < v.draw_time
              and not (e.status = 3 and e.ended_at < v.draw_time)
          ) entered on true
@@ -247,12 +293,22 @@ pub async fn line(pool: &PgPool, voucher: VoucherId) -> Result<Option<Line>, Sto
     in_time(pool, async |session| query.fetch_optional(session).await).await
 }
 
-/// Keeps the public number that goes into the draw of `voucher`: once, after the close of its entries, while the sale is on.
-/// From then on until the draw [`vouchers::change`](super::vouchers::change) refuses what could change who wins.
+/// Where the public number of the draw of `voucher` comes from; `None`: it has no draw.
+pub async fn beacon(pool: &PgPool, voucher: VoucherId) -> Result<Option<String>, StoreError> {
+    let query = sqlx::query_scalar(
+        "select draw_beacon from vouchers where id = $1 and draw_time is not null",
+    );
+    let query = query.bind(voucher.get());
+    in_time(pool, async |session| query.fetch_optional(session).await).await
+}
+
+/// Keeps the public number that goes into the draw of `voucher`: once, from the moment on at which its source publishes it,
+/// while the sale is on. From that moment until the draw [`vouchers::change`](super::vouchers::change) refuses what could change
+/// who wins.
 ///
 /// # Errors
-/// `not_found`: there is no such draw. `draw_open`: its entries are not closed. `draw_closed`: it has another number, or takes
-/// none. `sale_paused`: everybody could compute the winners before anybody is drawn. `sale_ended`: nothing is drawn any more.
+/// `not_found`: there is no such draw. `draw_open`: its source publishes the number later. `draw_closed`: it has another number,
+/// or takes none. `invalid_request`: it is no number of its source in its one spelling. `sale_paused`: everybody could compute the winners before anybody is drawn. `sale_ended`: nothing is drawn any more.
 pub async fn tell_number(pool: &PgPool, voucher: VoucherId, number: &str) -> Result<(), Stop> {
     // The time is read when the sale is locked: a sale that ended meanwhile draws nothing. And a worker looks every second:
     // a number without a draw would let whoever reads the seed choose, by a later end, whether there is one.
@@ -261,7 +317,7 @@ pub async fn tell_number(pool: &PgPool, voucher: VoucherId, number: &str) -> Res
          judged as (
            select case
                     when draw_beacon_number = $2 then null
-                    when draw_time > now then 'draw_open'
+                    when greatest(draw_time, draw_beacon_at) > now then 'draw_open'
                     when draw_beacon = '' or draw_beacon_number is not null then 'draw_closed'
                     when cancelled_at is not null or end_time <= now + interval '5 seconds' then 'sale_ended'
                     when paused then 'sale_paused'
@@ -279,13 +335,23 @@ pub async fn tell_number(pool: &PgPool, voucher: VoucherId, number: &str) -> Res
     let told: Option<Option<Code>> = Work::step_with(GIVES_WAY, pool)
         .run(async |session| {
             lock_sale(session, voucher).await?;
-            query.fetch_optional(session).await
+            match query.fetch_optional(session).await {
+                Err(sqlx::Error::Database(error))
+                    if breaks(&*error, "draw_number_has_one_spelling") =>
+                {
+                    Ok(Some(Some(Code::InvalidRequest)))
+                }
+                told => told,
+            }
         })
         .await?;
     match told {
         Some(None) => Ok(()),
-        Some(Some(Code::DrawOpen)) => {
-            Err(Refusal::from(Code::DrawOpen).detail("its entries are not closed yet").into())
+        Some(Some(Code::DrawOpen)) => Err(Refusal::from(Code::DrawOpen)
+            .detail("its entries are not closed, or its public number is not published yet")
+            .into()),
+        Some(Some(Code::InvalidRequest)) => {
+            Err(Refusal::from(Code::InvalidRequest).detail(PUBLIC_NUMBER).into())
         }
         Some(Some(Code::DrawClosed)) => Err(Refusal::from(Code::DrawClosed)
             .detail("the draw has another number, or takes none")

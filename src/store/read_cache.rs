@@ -66,14 +66,14 @@ where
     K: Hash + Eq + Clone + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// Keeps up to `entries` answers of `read`, which asks `service`. One read is under way at a time,
-    /// and up to `waiting` requests wait for theirs.
+    /// Keeps up to `entries` answers of `read`, which asks `service` and is given the answer of before, however old. One read
+    /// is under way at a time, and up to `waiting` requests wait for theirs.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn new<R, F>(service: Service, entries: usize, waiting: usize, read: R) -> Self
     where
-        R: Fn(K) -> F + Clone + Send + Sync + 'static,
+        R: Fn(K, Option<V>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<V, StoreError>> + Send + 'static,
     {
         let memory = Arc::new(Memory(Cache::new(entries)));
@@ -176,7 +176,7 @@ async fn read_one_by_one<K, V, R, F>(memory: &Memory<K, V>, read: &R, keys: Vec<
 where
     K: Hash + Eq + Clone,
     V: Clone,
-    R: Fn(K) -> F,
+    R: Fn(K, Option<V>) -> F,
     F: Future<Output = Result<V, StoreError>>,
 {
     let mut found = Vec::with_capacity(keys.len());
@@ -188,7 +188,7 @@ where
             continue;
         }
         let read_at = Instant::now();
-        let value = read(key.clone()).await;
+        let value = read(key.clone(), memory.get(&key)).await;
         match &value {
             Ok(value) => memory.keep(key.clone(), value.clone(), read_at),
             // What is held, or on a worker that is away, is missing to those who asked for it. But each takes its
@@ -215,7 +215,7 @@ mod tests {
     async fn one_read_serves_all_who_ask_within_a_second_and_no_longer() {
         let reads = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&reads);
-        let cache = ReadCache::new(Service::Postgres, 10, 10, move |key: u32| {
+        let cache = ReadCache::new(Service::Postgres, 10, 10, move |key: u32, _| {
             let number = counted.fetch_add(1, Ordering::SeqCst);
             async move {
                 if key == 13 {

@@ -9,19 +9,20 @@ use super::columns::row;
 use super::statements::{Work, in_time};
 use super::time_limits::GIVES_WAY;
 use super::{DatabaseClock, DatabaseSession, Service, Stop, StoreError};
-use crate::model::voucher_terms::{DEFAULT_PAY_WITHIN_S, NewVoucher, VoucherChange};
-use crate::model::{Code, Refusal, Voucher, VoucherId};
+use crate::model::voucher_terms::{DEFAULT_PAY_WITHIN_S, MAX_ENTRIES, NewVoucher, VoucherChange};
+use crate::model::{Beacon, Code, Refusal, Voucher, VoucherId};
 
 row! {
     Voucher: id, title, subtitle, terms, value, price, pay_within_s, stock, initial_stock, begin_time,
-    end_time, paused, held_for, has_line, draw_time, draw_beacon, revision
+    end_time, paused, held_for, has_line, draw_time, draw_beacon, max_entries, revision
 }
 
 /// The columns of a [`Voucher`], of `v`, the voucher, and `s`, its sale.
 macro_rules! columns {
     () => {
         "v.id, v.title, v.subtitle, v.terms, v.value, s.price, s.pay_within_s, s.stock, s.initial_stock,
-         s.begin_time, s.end_time, s.paused, s.held_for, v.has_line, v.draw_time, v.draw_beacon, s.revision"
+         s.begin_time, s.end_time, s.paused, s.held_for, v.has_line, v.draw_time, v.draw_beacon, s.max_entries,
+         s.revision"
     };
 }
 
@@ -35,8 +36,8 @@ const OUT_OF_RANGE: &str = "22003";
 /// Changes a voucher and its sale, together or not at all. Its revision moves.
 ///
 /// # Errors
-/// `voucher_not_found`. `stock_is_sold`: more are sold than there would be. `sale_cancelled`: for good. `draw_closed`: its draw
-/// has the public number and is to come, and what could change who wins stays. `invalid_request`: the sale would end before it
+/// `voucher_not_found`. `stock_is_sold`: more are sold than there would be. `sale_cancelled`: for good. `draw_closed`: the public
+/// number of its draw is out, and the draw is to come: what could change who wins stays. `invalid_request`: the sale would end before it
 /// begins, or its draw would not lie within it, or there would be too many to count.
 pub async fn change(
     pool: &PgPool,
@@ -51,9 +52,11 @@ pub async fn change(
            where voucher_id = $1 and cancelled_at is null
              and not exists (select from vouchers drawn
                              where id = $1 and drawn_at is null
-                               and (draw_time <= coalesce($4, begin_time) or draw_time >= coalesce($5, end_time)
-                                    or draw_beacon_number is not null
-                                       and (num_nonnulls($2, $4, $6, $7) > 0 or $3 <> 0 or $8 or $5 < end_time)))
+                               and (draw_time <= coalesce($4, begin_time)
+                                    or greatest(draw_time, draw_beacon_at) >= coalesce($5, end_time)
+                                    or draw_beacon_number is not null and $8
+                                    or (draw_beacon_number is not null or draw_beacon_at <= $13)
+                                       and (num_nonnulls($2, $4, $6, $7) > 0 or $3 <> 0 or $5 < end_time)))
            for no key update
          ), s as (
            update seckill_vouchers sale
@@ -96,7 +99,7 @@ pub async fn change(
         lock_sale(session, voucher).await?;
         match query.fetch_optional(&mut *session).await {
             Ok(Some(voucher)) => Ok(Ok(voucher)),
-            Ok(None) => unchanged(session, voucher).await.map(Err),
+            Ok(None) => unchanged(session, voucher, now).await.map(Err),
             Err(error) => refusal(&error).map(Err).ok_or(error),
         }
     });
@@ -134,27 +137,48 @@ pub(super) async fn lock_sale(
 
 fn no_duration() -> Refusal {
     Refusal::from(Code::InvalidRequest)
-        .detail("begin_time must lie before end_time, and a draw that is to come between them")
+        .detail("begin_time must lie before end_time, and a draw that is to come and its public number between them")
 }
 
 /// Why no row of `voucher` was changed.
-async fn unchanged(session: &mut DatabaseSession, voucher: VoucherId) -> sqlx::Result<Refusal> {
+async fn unchanged(
+    session: &mut DatabaseSession,
+    voucher: VoucherId,
+    now: DateTime<Utc>,
+) -> sqlx::Result<Refusal> {
     let query = sqlx::query_scalar(
         "select case
                   when cancelled_at is not null then 'sale_cancelled'
-                  when drawn_at is null and draw_beacon_number is not null then 'draw_closed'
+                  when drawn_at is null and (draw_beacon_number is not null or draw_beacon_at <= $2) then 'draw_closed'
                   else 'invalid_request'
                 end
          from seckill_vouchers join vouchers on id = voucher_id where voucher_id = $1",
     );
-    let why: Option<Code> = query.bind(voucher.get()).fetch_optional(session).await?;
+    let why: Option<Code> = query.bind(voucher.get()).bind(now).fetch_optional(session).await?;
     Ok(match why {
         Some(Code::InvalidRequest) => no_duration(),
         Some(Code::DrawClosed) => Refusal::from(Code::DrawClosed).detail(
-            "the draw has its public number: until it is drawn, only texts and a later end change",
+            "the public number is out: until the draw, only texts, a later end and, before it is told, a pause change",
         ),
         why => why.unwrap_or(Code::VoucherNotFound).into(),
     })
+}
+
+/// The last voucher with this title that had a draw, if its sale was cancelled, or ended without being drawn: whoever did not
+/// like who won, or would have, could try again.
+async fn previous_draw(
+    pool: &PgPool,
+    title: &str,
+    now: DateTime<Utc>,
+) -> Result<Option<VoucherId>, StoreError> {
+    let query = sqlx::query_scalar(
+        "select id from vouchers join seckill_vouchers on voucher_id = id
+         where title = $1 and draw_time is not null
+           and (cancelled_at is not null or drawn_at is null and end_time <= $2)
+         order by id desc limit 1",
+    );
+    let query = query.bind(title).bind(now);
+    in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
 /// Puts a voucher on sale. The voucher and its sale are created together or not at all.
@@ -164,16 +188,22 @@ pub async fn create(
     now: DateTime<Utc>,
 ) -> Result<Voucher, StoreError> {
     let (begin_time, end_time) = new.window(now);
+    let beacon = new.draw_beacon.as_deref().unwrap_or_default();
+    let previous = match new.draw_time {
+        Some(_) => previous_draw(pool, &new.title, now).await?,
+        None => None,
+    };
     let query = sqlx::query_as(concat!(
         "with v as (
            insert into vouchers
-             (title, created_at, subtitle, terms, value, has_line, draw_time, draw_seed, draw_beacon)
-           values ($1, $2, $6, $7, $8, $11, $12, $13, $14)
+             (title, created_at, subtitle, terms, value, has_line, draw_time, draw_seed, draw_beacon, draw_beacon_at,
+              previous_draw)
+           values ($1, $2, $6, $7, $8, $11, $12, $13, $14, $15, $16)
            returning *
          ), s as (
            insert into seckill_vouchers
-             (voucher_id, initial_stock, stock, begin_time, end_time, price, pay_within_s, held_for)
-           select id, $3, $3, $4, $5, $9, $10, case when $12 is null then 0 else 1 end from v
+             (voucher_id, initial_stock, stock, begin_time, end_time, price, pay_within_s, held_for, max_entries)
+           select id, $3, $3, $4, $5, $9, $10, case when $12 is null then 0 else 1 end, $17 from v
            returning *
          )
          select ",
@@ -193,7 +223,10 @@ pub async fn create(
     .bind(new.line == Some(true) || new.draw_time.is_some())
     .bind(new.draw_time)
     .bind(new.draw_time.map(|_| hex::encode(rand::random::<[u8; 32]>())))
-    .bind(new.draw_beacon.as_deref().unwrap_or_default());
+    .bind(beacon)
+    .bind(Beacon::read(beacon).map(|beacon| beacon.at))
+    .bind(previous.map(VoucherId::get))
+    .bind(new.max_entries.unwrap_or(MAX_ENTRIES));
     let insert = async |session: &mut DatabaseSession| {
         query.fetch_one(session).await.map_err(|error| match error.as_database_error() {
             Some(answer) if breaks(answer, "vouchers_pkey") => {

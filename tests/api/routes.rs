@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use testkit::shop::api_client::{Api, DOCUMENT};
 use testkit::shop::served::Served;
-use testkit::shop::till::succeeded;
+use testkit::shop::till::{beacon_at, succeeded};
 use testkit::shop::world::{World, midnight, run_sql, user};
 
 const ADMINISTRATOR: i64 = 1;
@@ -144,7 +144,7 @@ impl Played {
         let now = midnight();
         let new = NewVoucher {
             draw_time: Some(now + TimeDelta::minutes(1)),
-            draw_beacon: Some("the lottery".to_owned()),
+            draw_beacon: Some(beacon_at("the lottery", now + TimeDelta::seconds(90))),
             ..NewVoucher::free("100 for 80", 1, now - TimeDelta::hours(1), now + end)
         };
         self.api.world.new_voucher(&new).await.id
@@ -173,7 +173,12 @@ async fn purchases_and_entries(played: &mut Played) {
     let paused = world.voucher(1).await.id;
     played.administer("PATCH", &format!("/api/vouchers/{paused}"), json!({ "paused": true })).await;
     let in_line = world.voucher_with_line(0).await.id;
+    let with_line =
+        NewVoucher { line: Some(true), ..NewVoucher::free("full", 0, now - hour, now + hour) };
     played.enter(in_line).await;
+    let full = NewVoucher { max_entries: Some(1), ..with_line };
+    let full = world.new_voucher(&full).await.id;
+    played.enter(full).await;
     played.api.buy(BUYER, on_sale).await.is(201);
     for set in [
         redis::cmd("HSET").arg(world.keys.order_lock(user(LOCKED))).arg("somebody:1").arg(1),
@@ -192,6 +197,7 @@ async fn purchases_and_entries(played: &mut Played) {
         (Code::LineOpen, OTHER, BUY, in_line),
         (Code::AlreadyBought, BUYER, ENTER, on_sale),
         (Code::LineClosed, OTHER, ENTER, on_sale),
+        (Code::EntriesFull, OTHER, ENTER, full),
         (Code::SaleNotStarted, OTHER, ENTER, upcoming),
         (Code::SaleEnded, OTHER, ENTER, ended),
         (Code::SalePaused, OTHER, ENTER, paused),

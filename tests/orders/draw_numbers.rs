@@ -2,22 +2,27 @@
 
 use chrono::TimeDelta;
 use futures_util::future::join_all;
-use seckill::model::Clock;
+use seckill::model::voucher_terms::NewVoucher;
+use seckill::model::{Clock, Draw, VoucherId};
+use seckill::store::cancelled_sales;
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
+use testkit::program::Program;
 use testkit::shop::api_client::Answer;
 use testkit::shop::till::Till;
 
 use crate::orders::races::patient;
 
 const LOTTERY: &str = "the lottery of 2026-11-12";
+/// From the beginning of a test to the moment at which the number is published.
+const PUBLISHED: TimeDelta = TimeDelta::seconds(3_601);
 
-/// A sale of one voucher, in whose draw `users` have entered; its entries are closed, and its number is not there yet.
+/// A sale of one voucher, in whose draw `users` have entered; its number is published, and nobody has told it yet.
 async fn before_its_number(users: u32) -> Till {
     let till = Till::with_draw(1, 0, LOTTERY, users).await;
     till.all_enter(users.into()).await;
-    till.after(TimeDelta::hours(1)).await;
+    till.after(PUBLISHED).await;
     till
 }
 
@@ -40,7 +45,10 @@ async fn a_draw_with_a_beacon_waits_for_its_number_and_takes_one() {
     let till = Till::with_draw(1, 0, LOTTERY, 3).await;
     till.all_enter(3).await;
     tell(&till, "7").await.problem(409, "draw_open");
-    till.after(TimeDelta::hours(1)).await;
+    // The entries are closed, and the source has published nothing.
+    till.after(PUBLISHED - TimeDelta::microseconds(1)).await;
+    tell(&till, "7").await.problem(409, "draw_open");
+    till.after(TimeDelta::microseconds(1)).await;
     till.serve().await;
     assert_eq!(till.entry(1).await["status"], "entered");
     tell(&till, "7").await.is(204);
@@ -52,7 +60,10 @@ async fn a_draw_with_a_beacon_waits_for_its_number_and_takes_one() {
     till.is_broken("no_stuck_stock: 1 draws have been due for a minute").await;
     till.serve().await;
     let drawn = till.draw().await;
-    assert_eq!((&drawn["number"], &drawn["beacon"]), (&json!("7"), &json!(LOTTERY)));
+    assert_eq!(
+        (&drawn["number"], &drawn["beacon"]),
+        (&json!("7"), &json!(till.voucher.draw_beacon))
+    );
     assert_eq!(served(&till, 3).await, 1);
     tell(&till, "7").await.is(204);
     till.holds().await;
@@ -63,14 +74,15 @@ async fn a_draw_with_a_beacon_waits_for_its_number_and_takes_one() {
 async fn a_public_number_has_one_spelling() {
     let till = before_its_number(1).await;
     let too_long = "7".repeat(201);
-    for wrong in ["7F3A90", "007f3a90", "00", "7:1", "", &too_long] {
+    // The source has digits. Its number in hex would be another number.
+    for wrong in ["7F3A90", "007", "00", "7:1", "", "7f3a90", &too_long] {
         tell(&till, wrong).await.problem(422, "invalid_request");
         let write = format!("update vouchers set draw_beacon_number = '{wrong}'");
         let refused = sqlx::raw_sql(AssertSqlSafe(write)).execute(till.world.database.pool()).await;
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("draw_number_has_one_spelling"), "{wrong}: {refused}");
     }
-    tell(&till, "7f3a90").await.is(204);
+    tell(&till, "7390").await.is(204);
 }
 
 /// A worker needs about a second to draw. A number that never draws anything would leave the choice to who knows the seed.
@@ -78,7 +90,7 @@ async fn a_public_number_has_one_spelling() {
 async fn no_number_is_taken_in_the_last_five_seconds_of_a_sale_or_after_its_end() {
     for (left_ms, is_taken) in [(5_001, true), (5_000, false), (4_999, false), (-1, false)] {
         let till = before_its_number(1).await;
-        till.after(TimeDelta::hours(23) - TimeDelta::milliseconds(left_ms)).await;
+        till.after(TimeDelta::hours(24) - PUBLISHED - TimeDelta::milliseconds(left_ms)).await;
         let told = tell(&till, "7").await;
         if is_taken {
             told.is(204);
@@ -91,25 +103,45 @@ async fn no_number_is_taken_in_the_last_five_seconds_of_a_sale_or_after_its_end(
     }
 }
 
-/// What could change who wins, or give time to find out who would.
+/// What could change who wins, or give time to find out who would. Whoever has the seed knows the winners from the moment on at
+/// which the source publishes the number, however late it is told.
 #[tokio::test]
 async fn from_its_number_to_its_draw_a_sale_changes_its_texts_and_nothing_else() {
-    let till = before_its_number(2).await;
+    let till = Till::with_draw(1, 0, LOTTERY, 2).await;
+    till.all_enter(2).await;
+    till.after(PUBLISHED - TimeDelta::microseconds(1)).await;
     let now = till.world.clock.now();
     let [earlier, later] = [now + TimeDelta::minutes(1), now + TimeDelta::days(2)];
-    tell(&till, "7").await.is(204);
-    for change in [
-        json!({ "initial_stock": 2 }),
-        json!({ "initial_stock": 0 }),
-        json!({ "paused": true }),
-        json!({ "price": 1 }),
-        json!({ "pay_within_s": 1 }),
-        json!({ "begin_time": till.voucher.begin_time }),
-        json!({ "end_time": earlier }),
-        json!({ "title": "other", "paused": true }),
-    ] {
-        edit(&till, &change).await.problem(409, "draw_closed");
+    edit(&till, &json!({ "end_time": now + TimeDelta::microseconds(1) }))
+        .await
+        .problem(422, "invalid_request");
+    edit(&till, &json!({ "initial_stock": 1, "end_time": later })).await.is(200);
+    till.after(TimeDelta::microseconds(1)).await;
+    for paused in [true, false] {
+        edit(&till, &json!({ "paused": paused })).await.is(200);
+        for is_told in [false, true] {
+            if is_told && paused {
+                tell(&till, "7").await.problem(409, "sale_paused");
+            } else if is_told {
+                tell(&till, "7").await.is(204);
+                edit(&till, &json!({ "paused": true })).await.problem(409, "draw_closed");
+                edit(&till, &json!({ "title": "other", "paused": true }))
+                    .await
+                    .problem(409, "draw_closed");
+            }
+            for change in [
+                json!({ "initial_stock": 2 }),
+                json!({ "initial_stock": 0 }),
+                json!({ "price": 1 }),
+                json!({ "pay_within_s": 1 }),
+                json!({ "begin_time": till.voucher.begin_time }),
+                json!({ "end_time": earlier }),
+            ] {
+                edit(&till, &change).await.problem(409, "draw_closed");
+            }
+        }
     }
+    let later = later + TimeDelta::days(1);
     let changed = edit(&till, &json!({ "title": "other", "end_time": later })).await;
     assert_eq!(
         (&changed.is(200).body["title"], &changed.body["stock"]),
@@ -124,32 +156,79 @@ async fn from_its_number_to_its_draw_a_sale_changes_its_texts_and_nothing_else()
 
 /// Two servers: the first request has the sale, and waits for the other row of the voucher, when the second comes.
 #[tokio::test]
-async fn a_number_that_meets_a_pause_or_a_restock_comes_before_it_or_after_it() {
-    for (change, code, winners) in [
-        (json!({ "paused": true }), Some("sale_paused"), 0),
-        (json!({ "initial_stock": 2 }), None, 2),
-    ] {
-        for is_told_first in [true, false] {
-            let till = before_its_number(2).await;
-            patient(&till.world).await;
-            let other = till.another_server().await;
-            let row = format!("select from vouchers where id = {} for update", till.voucher.id);
-            let (tells, edits) = (tell(&till, "7"), edit(&other, &change));
-            if is_told_first {
-                let (told, changed) = till.world.both_behind(&row, tells, edits).await;
-                told.is(204);
-                changed.problem(409, "draw_closed");
-            } else {
-                let (changed, told) = till.world.both_behind(&row, edits, tells).await;
-                changed.is(200);
-                match code {
-                    Some(code) => drop(told.problem(409, code)),
-                    None => drop(told.is(204)),
-                }
-                till.serve().await;
-                assert_eq!(served(&till, 2).await, winners);
-                till.holds().await;
-            }
+async fn a_number_that_meets_a_pause_comes_before_it_or_after_it() {
+    for is_told_first in [true, false] {
+        let till = before_its_number(2).await;
+        patient(&till.world).await;
+        let other = till.another_server().await;
+        let row = format!("select from vouchers where id = {} for update", till.voucher.id);
+        let pause = json!({ "paused": true });
+        let (tells, edits) = (tell(&till, "7"), edit(&other, &pause));
+        if is_told_first {
+            let (told, changed) = till.world.both_behind(&row, tells, edits).await;
+            told.is(204);
+            changed.problem(409, "draw_closed");
+        } else {
+            let (changed, told) = till.world.both_behind(&row, edits, tells).await;
+            changed.is(200);
+            told.problem(409, "sale_paused");
+            till.serve().await;
+            assert_eq!(served(&till, 2).await, 0);
+            till.holds().await;
         }
+    }
+}
+
+/// The command says what it would do, and does it if it is told so.
+#[tokio::test]
+async fn the_command_repeats_the_source_of_the_number_before_it_tells_it() {
+    let till = before_its_number(1).await;
+    let program = Program::on(&till.world);
+    let id = till.voucher.id.to_string();
+    let run = async |number: &str, yes: &[&str]| {
+        program.run(&[&["draw", "number", &id, number], yes].concat()).await
+    };
+    let refused = run("7", &[]).await;
+    refused.refused(
+        2,
+        &format!("the number of \"{}\", for good: add --yes", till.voucher.draw_beacon),
+    );
+    run("7f", &["--yes"]).await.refused(2, "digits of another source");
+    assert_eq!(till.draw().await["number"], Value::Null);
+    for _ in 0..2 {
+        assert_eq!(run("7", &["--yes"]).await.status, 0);
+    }
+    assert_eq!(run("8", &["--yes"]).await.status, 1);
+}
+
+/// The draw says so itself, and so does the one that is made in its place.
+#[tokio::test]
+async fn a_draw_that_is_cancelled_shows_its_seed_and_the_next_one_names_it() {
+    let till = before_its_number(3).await;
+    tell(&till, "7").await.is(204);
+    let pool = till.world.database.pool();
+    let again = async || {
+        let now = till.world.clock.now();
+        let (draw_time, end) = (Some(now + TimeDelta::hours(1)), now + TimeDelta::days(1));
+        let new = NewVoucher { draw_time, ..NewVoucher::free("100 for 80", 1, now, end) };
+        let made = till.world.new_voucher(&new).await;
+        let draw = till.get(&format!("/api/vouchers/{}/draw", made.id)).await;
+        draw.is(200).body["previous_draw"].clone()
+    };
+    assert_eq!(again().await, Value::Null);
+    assert!(cancelled_sales::cancel(pool, till.voucher.id).await.unwrap());
+    assert_eq!(again().await, json!(till.voucher.id));
+    let draw: Draw = serde_json::from_value(till.draw().await).unwrap();
+    assert!(draw.cancelled_at.is_some() && draw.drawn_at.is_none() && draw.places.is_none());
+    assert_eq!(draw.verify().unwrap().len(), 3);
+
+    let program = Program::alone();
+    let file = program.file("draw.json");
+    let draw = Draw { previous_draw: VoucherId::new(9), ..draw };
+    std::fs::write(&file, serde_json::to_vec(&draw).unwrap()).unwrap();
+    let verified = program.run(&["draw", "verify", file.to_str().unwrap()]).await;
+    assert_eq!((verified.status, verified.stdout.lines().count()), (0, 3), "{verified:?}");
+    for said in ["cancelled at", "before the draw", "voucher 9 had a draw of the same title"] {
+        assert!(verified.stderr.contains(said), "{said}: {verified:?}");
     }
 }

@@ -12,7 +12,7 @@ use sqlx::Connection;
 
 use testkit::shop::api_client::Api;
 use testkit::shop::held_rows::waiting;
-use testkit::shop::till::Till;
+use testkit::shop::till::{Till, beacon_at};
 use testkit::shop::world::PRICE;
 use testkit::wait::eventually;
 
@@ -236,17 +236,28 @@ async fn a_draw_that_cannot_be_is_refused_when_it_is_made() {
         api.call_with("POST", "/api/vouchers", &admin, &body).await
     };
     let within = begin + TimeDelta::seconds(1);
+    let after = within + TimeDelta::milliseconds(1);
+    let longest = beacon_at(&"x".repeat(199 - after.to_rfc3339().len()), after);
     for wrong in [
         json!({ "draw_time": begin }),
         json!({ "draw_time": end }),
         json!({ "draw_beacon": "a number" }),
         json!({ "draw_time": within, "line": false }),
-        json!({ "draw_time": within, "draw_beacon": "x".repeat(201) }),
-        json!({ "draw_time": within, "draw_beacon": "a\u{202e}b" }),
+        json!({ "draw_time": within, "draw_beacon": "a number" }),
+        json!({ "draw_time": within, "draw_beacon": beacon_at("l", within) }),
+        json!({ "draw_time": within, "draw_beacon": beacon_at("l", end) }),
+        json!({ "draw_time": within, "draw_beacon": format!("x{longest}") }),
+        json!({ "draw_time": within, "draw_beacon": beacon_at("a\u{202e}b", after) }),
+        json!({ "draw_time": within, "draw_beacon": "drand:quicknet:1" }),
+        json!({ "draw_time": within, "max_entries": 0 }),
+        json!({ "draw_time": within, "max_entries": 1_000_001 }),
     ] {
         create(wrong).await.problem(422, "invalid_request");
     }
-    let created = create(json!({ "draw_time": within, "draw_beacon": "x".repeat(200) })).await;
+    // Round 33850613 of drand is at 2026-11-11T00:00:03Z.
+    let drand = "drand:quicknet:33850613";
+    create(json!({ "draw_time": within, "draw_beacon": drand })).await.is(201);
+    let created = create(json!({ "draw_time": within, "draw_beacon": longest })).await;
     assert_eq!(
         (&created.is(201).body["status"], &created.body["line"]),
         (&json!("draw_open"), &json!(true))
@@ -256,7 +267,8 @@ async fn a_draw_that_cannot_be_is_refused_when_it_is_made() {
     for (member, at, status) in [
         ("end_time", within, 422),
         ("begin_time", within, 422),
-        ("end_time", within + TimeDelta::milliseconds(1), 200),
+        ("end_time", after, 422),
+        ("end_time", after + TimeDelta::milliseconds(1), 200),
     ] {
         let changed = api.call_with("PATCH", &path, &admin, &json!({ member: at })).await;
         assert_eq!(changed.status, status, "{member} {at}");

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::citus::Citus;
 use testkit::program::Program;
 use testkit::shop::api_client::{Api, DOCUMENT};
-use testkit::shop::till::{notice, succeeded};
+use testkit::shop::till::{beacon_at, notice, succeeded};
 use testkit::shop::world::{ADMIN_PHONE, PRICE, World};
 use testkit::wait::eventually;
 
@@ -94,7 +94,7 @@ async fn a_draw_is_made(api: &Api, buyer: &str, admin: &str) {
     let now = SystemClock.now();
     let body = json!({
         "title": "drawn", "stock": 1, "begin_time": now - TimeDelta::hours(1),
-        "draw_time": now + TimeDelta::seconds(5), "draw_beacon": "a lottery",
+        "draw_time": now + TimeDelta::seconds(5), "draw_beacon": beacon_at("a lottery", now + TimeDelta::seconds(6)),
     });
     let created = api.call_with("POST", "/api/vouchers", admin, &body).await;
     let path = format!("/api/vouchers/{}", created.is(201).text_of("id"));
@@ -118,6 +118,8 @@ async fn a_draw_is_made(api: &Api, buyer: &str, admin: &str) {
     let entry = api.call("GET", &entries, buyer).await;
     assert_eq!(entry.is(200).text_of("status"), "bought");
     assert!(api.call("GET", &draw, "").await.is(200).body["seed"].is_string());
+    let service = api.call("GET", &format!("{draw}/service"), "").await;
+    assert_eq!(service.is(200).body["ended"][0]["outcome"], "offered");
 }
 
 /// Both of a voucher's stock of two are sold. Returns the order of `buyer`.

@@ -1,7 +1,7 @@
 import assert from "node:assert";
 import { test } from "node:test";
 import { Audits } from "../board_audits.js";
-import { amountOf, secondsOf, textOf, wholeNumber } from "../board_fields.js";
+import { amountOf, beaconOf, secondsOf, textOf, wholeNumber } from "../board_fields.js";
 import { isPoint, shownSpan, withPoint } from "../board_points.js";
 import { promisesOf } from "../board_promises.js";
 
@@ -41,6 +41,15 @@ test("a field says its value, nothing where it may be empty, and that it is wron
       ],
     ],
     [(text) => amountOf(text, 0), ["1.5", "12345678901234"], [["1234567890123", 1_234_567_890_123]]],
+    [
+      beaconOf,
+      ["a lottery", "drand:quicknet:0", "@2026-11-12T00:00:00Z", "the lottery of 2026-11-12"],
+      [
+        [" ", undefined],
+        ["drand:quicknet:7", "drand:quicknet:7"],
+        [" a lottery@2026-11-12T00:00:00Z", "a lottery@2026-11-12T00:00:00Z"],
+      ],
+    ],
     [
       secondsOf,
       ["0", "-1", "43200.1", "1,5", "0.001"],

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use reqwest::RequestBuilder;
 use seckill::http::webhook::SIGNATURE;
 use seckill::model::voucher_terms::NewVoucher;
@@ -39,6 +39,11 @@ impl Deref for Till {
     }
 }
 
+/// A source that publishes its number at that instant.
+pub fn beacon_at(name: &str, at: DateTime<Utc>) -> String {
+    format!("{name}@{}", at.to_rfc3339())
+}
+
 impl Till {
     /// Sells `stock` vouchers to five users for 80.00, by a gateway of its own.
     pub async fn open(stock: i32) -> Self {
@@ -55,8 +60,8 @@ impl Till {
         Self::of(world, voucher, users).await
     }
 
-    /// Draws `stock` vouchers at this price among those of so many users who enter within an hour. `beacon` names the public
-    /// number that goes into the draw; empty: there is none.
+    /// Draws `stock` vouchers at this price among those of so many users who enter within an hour. `beacon` names the source
+    /// of a public number that goes into the draw and is published a second after the close; empty: there is none.
     pub async fn with_draw(stock: i32, price: i64, beacon: &str, users: u32) -> Self {
         Self::drawn_in(TimeDelta::hours(1), stock, price, beacon, users).await
     }
@@ -75,7 +80,10 @@ impl Till {
         let new = NewVoucher {
             price: Some(price),
             draw_time: Some(now + closes),
-            draw_beacon: Some(beacon.to_owned()),
+            draw_beacon: Some(match beacon {
+                "" => String::new(),
+                name => beacon_at(name, now + closes + TimeDelta::seconds(1)),
+            }),
             ..NewVoucher::free("100 for 80", stock, begin, end)
         };
         let voucher = world.new_voucher(&new).await;
