@@ -6,6 +6,7 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{KnownFormat, RefOr, Schema, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::order_csv::CsvReader;
 use super::voucher_terms::{MAX_AMOUNT, MAX_PAY_WITHIN_S, UNSEEN};
 use super::{Code, EntryStatus, OrderId, OrderStatus, SaleStatus, UserId, VoucherId};
 
@@ -160,6 +161,8 @@ described!(EntryStatus, "EntryStatus", {
 described!(OrderStatus, "OrderStatus", {
     word(OrderStatus::VARIANTS.iter().copied(), "Where the order stands.")
 });
+
+described!(CsvReader, "CsvReader", { word(["spreadsheet"], "Who reads the CSV.") });
 
 named!(StoreStatus, "StoreStatus", { word(["ok", "unavailable"], "Whether the store answers.") });
 
