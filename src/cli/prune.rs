@@ -101,7 +101,9 @@ async fn prune(database: &Database, args: &PruneArgs) -> anyhow::Result<()> {
         } else {
             remove(database, voucher, before, &mut counts, &mut export).await
         };
-        pruned.with_context(|| format!("not all of voucher {voucher} was removed: do it again"))?;
+        pruned.with_context(|| {
+            format!("not all of voucher {voucher} was removed; the same command goes on")
+        })?;
     }
     let words: Vec<String> = counts.iter().map(|(table, n)| format!("{n} {table}")).collect();
     let what = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };

@@ -95,7 +95,7 @@ const REMOVE: &str = "
         and not exists (select from early_returns x where x.voucher_id = $1)
       returning seckill_vouchers.*
     ), v as (
-      delete from vouchers x using s where x.id = s.voucher_id returning x.*
+      delete from vouchers x using s where x.id = $1 and s.voucher_id = x.id returning x.*
     ), e as (
       delete from entries x
       where x.voucher_id = $1

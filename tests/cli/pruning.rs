@@ -165,7 +165,7 @@ async fn a_sale_that_another_session_holds_is_left_and_pruned_the_next_time() {
     till.after(TimeDelta::days(400)).await;
     let held = till.hold_the_sale().await;
     let program = Program::on(&till.world);
-    program.run(&PRUNE).await.refused(1, "was removed: do it again");
+    program.run(&PRUNE).await.refused(1, "was removed; the same command goes on");
     assert_eq!(till.holds().await.initial_stock, 6);
     held.close().await.unwrap();
     assert!(prune(&till, &[]).await.contains(" 4 orders,"));
