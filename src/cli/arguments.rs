@@ -1,10 +1,5 @@
 //! Values of flags that need more than a type.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-
-use anyhow::Context;
 use chrono::{DateTime, NaiveDateTime, Utc};
 
 use crate::model::voucher_terms::to_the_microsecond;
@@ -27,10 +22,4 @@ pub(super) fn words(text: &str) -> Result<String, String> {
         true => Err("a text is missing before this flag".to_owned()),
         false => Ok(text.to_owned()),
     }
-}
-
-/// A file to append to. A new one is its owner's alone to read: what goes into it is about people.
-pub(super) fn private_file(path: &Path) -> anyhow::Result<File> {
-    let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-    opened.with_context(|| format!("cannot write {}", path.display()))
 }

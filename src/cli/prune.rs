@@ -1,20 +1,18 @@
 //! `seckill prune`: what ended long ago is removed.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use chrono::{DateTime, Utc};
 use clap::Args;
-use program::OutputFile;
 
-use super::arguments::private_file;
 use super::stores::{Access, DatabaseArgs};
-use crate::model::VoucherId;
 use crate::purchase::audit;
-use crate::store::retention::{self, Removed, Then};
+use crate::store::retention::{self, Then};
 use crate::store::{Database, order_steps};
 
 /// Orders that one transaction removes.
@@ -33,9 +31,9 @@ pub struct PruneArgs {
     /// Only say how many rows of which table would go
     #[arg(long, conflicts_with = "export")]
     dry_run: bool,
-    /// Append each row to this file before it goes, as a line of JSON (- for standard output)
+    /// Append each row to this file before it goes, as a line of JSON
     #[arg(long, value_name = "FILE")]
-    export: Option<OutputFile>,
+    export: Option<PathBuf>,
     #[command(flatten)]
     database: DatabaseArgs,
 }
@@ -53,106 +51,54 @@ pub async fn run(args: PruneArgs) -> anyhow::Result<()> {
     args.database.with_database(Access::Write, prune).await
 }
 
-/// Where rows go before they go.
-enum Export<'a> {
-    Nowhere,
-    Stdout,
-    File(&'a OutputFile, File),
-}
-
-impl Export<'_> {
-    /// Once this has returned, the rows are kept also where the machine fails.
-    fn keep(&mut self, rows: &[Removed]) -> anyhow::Result<()> {
-        let mut text = Vec::new();
-        for row in rows {
-            serde_json::to_writer(&mut text, row)?;
-            text.push(b'\n');
-        }
-        match self {
-            Self::Nowhere => Ok(()),
-            Self::Stdout => program::write(&text),
-            Self::File(name, file) => {
-                let is_pipe = !file.metadata()?.is_file();
-                let written = file.write_all(&text);
-                let written =
-                    written.and_then(|()| if is_pipe { Ok(()) } else { file.sync_data() });
-                written.with_context(|| format!("cannot write {name}"))
-            }
-        }
-    }
+/// Once this has returned, the rows are in the file also if the machine fails.
+fn keep(file: &mut File, rows: &[(String, String)]) -> io::Result<()> {
+    let line =
+        |(table, row): &(String, String)| format!("{{\"table\":\"{table}\",\"row\":{row}}}\n");
+    file.write_all(rows.iter().map(line).collect::<String>().as_bytes())?;
+    // A pipe takes no such order.
+    let done = file.sync_data();
+    done.or_else(
+        |error| if error.kind() == io::ErrorKind::InvalidInput { Ok(()) } else { Err(error) },
+    )
 }
 
 async fn prune(database: &Database, args: &PruneArgs) -> anyhow::Result<()> {
-    let before = order_steps::time(database.pool()).await? - args.older_than;
-    let mut export = match &args.export {
-        None => Export::Nowhere,
-        Some(file) if file.is_stdout() => Export::Stdout,
-        Some(file) => Export::File(file, private_file(file.path())?),
-    };
+    let pool = database.pool();
+    let before = order_steps::time(pool).await? - args.older_than;
+    // It is about people: its owner's alone to read.
+    let open = |path| OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    let mut file = args.export.as_ref().map(open).transpose().context("cannot write the export")?;
     let mut counts = BTreeMap::new();
-    for voucher in retention::find_over(database.pool(), before).await? {
-        let audits = audit::run(database.pool(), Some(voucher)).await?;
-        if !audits.iter().all(|audit| audit.holds) {
+    for voucher in retention::find_over(pool, before).await? {
+        if !audit::run(pool, Some(voucher)).await?.iter().all(|audit| audit.holds) {
             eprintln!("voucher {voucher} stays as it is: see seckill audit --voucher {voucher}");
             continue;
         }
-        let pruned = if args.dry_run {
-            rehearse(database, voucher, before, &mut counts).await
-        } else {
-            remove(database, voucher, before, &mut counts, &mut export).await
-        };
-        pruned.with_context(|| {
-            format!("not all of voucher {voucher} was removed; the same command goes on")
-        })?;
+        // A rehearsal is one transaction, which is taken back.
+        let (mut is_done, mut kept) = (false, Ok(()));
+        while !is_done && kept.is_ok() {
+            let then = |rows: Vec<(String, String)>| {
+                is_done = rows.is_empty();
+                kept = file.as_mut().map_or(Ok(()), |file| keep(file, &rows));
+                for (table, _) in rows {
+                    *counts.entry(table).or_insert(0) += 1;
+                }
+                match args.dry_run {
+                    true if !is_done => Then::GoOn,
+                    false if kept.is_ok() => Then::Commit,
+                    _ => Then::TakeBack,
+                }
+            };
+            let removed = retention::remove(pool, voucher, before, AT_ONCE, then).await;
+            removed.with_context(|| {
+                format!("not all of voucher {voucher} was removed; the same command goes on")
+            })?;
+        }
+        kept.context("cannot write the export, and what is not in it stays")?;
     }
     let words: Vec<String> = counts.iter().map(|(table, n)| format!("{n} {table}")).collect();
     let what = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
     let done = if args.dry_run { "would be removed" } else { "removed" };
-    program::say_beside(&args.export, format!("{done}: {what}"))
-}
-
-fn count(counts: &mut BTreeMap<String, usize>, rows: Vec<Removed>) {
-    for row in rows {
-        *counts.entry(row.table).or_default() += 1;
-    }
-}
-
-/// All of it in one transaction, which is taken back.
-async fn rehearse(
-    database: &Database,
-    voucher: VoucherId,
-    before: DateTime<Utc>,
-    counts: &mut BTreeMap<String, usize>,
-) -> anyhow::Result<()> {
-    let then = |rows: Vec<Removed>| {
-        let then = if rows.is_empty() { Then::TakeBack } else { Then::GoOn };
-        count(counts, rows);
-        then
-    };
-    Ok(retention::remove(database.pool(), voucher, before, AT_ONCE, then).await?)
-}
-
-/// A transaction after the other, until there is nothing left.
-async fn remove(
-    database: &Database,
-    voucher: VoucherId,
-    before: DateTime<Utc>,
-    counts: &mut BTreeMap<String, usize>,
-    export: &mut Export<'_>,
-) -> anyhow::Result<()> {
-    loop {
-        let mut kept = Ok(());
-        let mut removed = Vec::new();
-        let then = |rows: Vec<Removed>| {
-            kept = export.keep(&rows);
-            removed = rows;
-            if kept.is_ok() { Then::Commit } else { Then::TakeBack }
-        };
-        retention::remove(database.pool(), voucher, before, AT_ONCE, then).await?;
-        kept?;
-        if removed.is_empty() {
-            return Ok(());
-        }
-        count(counts, removed);
-    }
+    program::say(format!("{done}: {what}"))
 }

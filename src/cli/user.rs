@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use program::OutputFile;
 use serde_json::Value;
 
-use super::arguments::{private_file, words};
+use super::arguments::words;
 use super::stores::{Access, DatabaseArgs, Stores};
 use crate::config::ConfigError;
 use crate::model::{UserId, normalized_phone};
@@ -15,11 +15,25 @@ use crate::store::{self, Database, Keys, login_codes, persons};
 
 /// Show, export or erase what there is about a person
 #[derive(Debug, Subcommand)]
+#[allow(missing_docs)] // of the fields: what each says of itself is for the reader of `--help`
 pub enum UserCommand {
     /// Show who has a phone, since when, and how many orders and entries there are
-    Show(PersonArgs),
+    Show {
+        /// The phone that logs in
+        phone: String,
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
     /// Write all that the database has about a person, as one JSON document
-    Export(ExportArgs),
+    Export {
+        /// The phone that logs in
+        phone: String,
+        /// Where to write; - for standard output
+        #[arg(long, value_name = "FILE", default_value = "-")]
+        out: OutputFile,
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
     /// Erase a person: the phone and the sessions go, and the orders stay as those of a number
     ///
     /// Whoever has the phone next is another user. Refused while the phone is needed: for an order that is unpaid, for money
@@ -27,59 +41,37 @@ pub enum UserCommand {
     Erase(EraseArgs),
 }
 
-/// A person.
-#[derive(Debug, Args)]
-pub struct PersonArgs {
-    /// The phone that logs in
-    phone: String,
-    #[command(flatten)]
-    database: DatabaseArgs,
-}
-
-/// Whose document, and where it goes.
-#[derive(Debug, Args)]
-pub struct ExportArgs {
-    #[command(flatten)]
-    person: PersonArgs,
-    /// Where to write; - for standard output
-    #[arg(long, value_name = "FILE", default_value = "-")]
-    out: OutputFile,
-}
-
 /// Whom to erase.
 #[derive(Debug, Args)]
 pub struct EraseArgs {
-    #[command(flatten)]
-    person: PersonArgs,
+    /// The phone that logs in
+    phone: String,
     /// Do it: nothing can take it back
     #[arg(long)]
     yes: bool,
     /// Who erases, to be kept beside the time [default: the role of the database]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = words)]
     by: Option<String>,
+    #[command(flatten)]
+    database: DatabaseArgs,
 }
 
 /// Runs the command.
 pub async fn run(command: UserCommand) -> anyhow::Result<()> {
     match command {
-        UserCommand::Show(PersonArgs { phone, database }) => {
+        UserCommand::Show { phone, database } => {
             let show = async |database: &Database| show(&find(database, &phone).await?.1);
             database.with_database(Access::Read, show).await
         }
-        UserCommand::Export(ExportArgs { person: PersonArgs { phone, database }, out }) => {
-            let export = async |database: &Database| {
-                let (_, document) = find(database, &phone).await?;
-                if !out.is_stdout() && !out.path().exists() {
-                    private_file(out.path())?;
-                }
-                out.write_json(&document)
-            };
+        UserCommand::Export { phone, out, database } => {
+            let export =
+                async |database: &Database| out.write_json(&find(database, &phone).await?.1);
             database.with_database(Access::Read, export).await
         }
         UserCommand::Erase(args) => {
             let erase =
                 async |stores: &Stores, database: &Database| erase(stores, database, &args).await;
-            args.person.database.with_stores(Access::Write, erase).await
+            args.database.with_stores(Access::Write, erase).await
         }
     }
 }
@@ -109,25 +101,24 @@ fn counted<'a>(rows: impl Iterator<Item = &'a Value>) -> String {
 }
 
 fn show(document: &Value) -> anyhow::Result<()> {
-    for name in ["id", "phone", "created_at"] {
-        program::say(format!(
-            "{name:<10}  {}",
-            document["user"][name].as_str().unwrap_or_default()
-        ))?;
-    }
-    for list in ["orders", "entries"] {
-        program::say(format!("{list:<10}  {}", counted(rows(document, list))))?;
-    }
-    Ok(())
+    let of_user = |name: &str| document["user"][name].as_str().unwrap_or_default();
+    program::say(format!(
+        "id          {}\nphone       {}\ncreated_at  {}\norders      {}\nentries     {}",
+        of_user("id"),
+        of_user("phone"),
+        of_user("created_at"),
+        counted(rows(document, "orders")),
+        counted(rows(document, "entries"))
+    ))
 }
 
 async fn erase(stores: &Stores, database: &Database, args: &EraseArgs) -> anyhow::Result<()> {
-    let phone = &args.person.phone;
+    let phone = &args.phone;
     let (user, document) = find(database, phone).await?;
     let orders = || rows(&document, "orders");
     let unpaid = orders().filter(|order| order["status"] == "unpaid").count();
     let refunds = orders().flat_map(|order| rows(order, "refunds"));
-    let refunding = refunds.filter(|refund| refund["status"] == "waiting").count();
+    let refunding = refunds.filter(|refund| refund["status"] == 1).count();
     let waits = |entry: &&Value| entry["status"] == "waiting" && entry["sale_is_over"] == false;
     let waiting = rows(&document, "entries").filter(waits).count();
     if unpaid + refunding + waiting > 0 {

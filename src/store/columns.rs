@@ -1,7 +1,5 @@
 //! Types of ours as columns and rows of the database. A number that is no id is an error of the row.
 
-use serde_json::Value;
-
 use crate::model::{Code, EntryStatus, HeldFor, OrderId, OrderStatus, UserId, VoucherId};
 
 /// Columns of a type: each is made of what the database has in its place.
@@ -62,27 +60,3 @@ macro_rules! number {
 
 number!(OrderStatus, HeldFor);
 column!(UserId: i64, VoucherId: i64, OrderId: i64, OrderStatus: i16, HeldFor: i16, EntryStatus: &str, Code: &str);
-
-/// A row that PostgreSQL has written as JSON. Ids are texts, as everywhere in JSON.
-pub(super) fn with_text_ids(row: &str) -> Value {
-    let mut row = serde_json::from_str(row).unwrap_or_else(|_| unreachable!("no JSON: {row}"));
-    make_ids_texts(&mut row);
-    row
-}
-
-fn make_ids_texts(value: &mut Value) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(make_ids_texts),
-        Value::Object(members) => {
-            for (name, member) in members {
-                match member {
-                    Value::Number(id) if name == "id" || name.ends_with("_id") => {
-                        *member = Value::String(id.to_string());
-                    }
-                    member => make_ids_texts(member),
-                }
-            }
-        }
-        _ => {}
-    }
-}

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqlx::postgres::PgPool;
 
-use super::columns::with_text_ids;
 use super::statements::{Work, in_time};
 use super::{DatabaseSession, StoreError, order_steps};
 use crate::model::UserId;
@@ -15,37 +14,24 @@ const READ_WITHIN: Duration = Duration::from_secs(60);
 
 /// A phone that was in use before it had one canonical form is found as it is.
 const USER: &str = "
-    select id, to_jsonb(u)::text from users u
+    select id, with_text_ids(to_jsonb(u)) from users u
     where phone in ($1, $2) order by phone = $1 desc limit 1";
 
 const ORDERS: &str = "
-    select (to_jsonb(o) || jsonb_build_object(
+    select with_text_ids(to_jsonb(o) || jsonb_build_object(
       'status', (array['unpaid', 'paid', 'used', 'cancelled', 'refunding', 'refunded'])[o.status],
-      'steps', (
-        select coalesce(jsonb_agg(to_jsonb(s) || jsonb_build_object(
-          'actor', (array['buyer', 'administrator', 'time', 'gateway'])[s.actor]) order by s.number), '[]')
-        from order_steps s where s.voucher_id = o.voucher_id and s.order_id = o.id),
-      'payments', (
-        select coalesce(jsonb_agg(to_jsonb(p) || jsonb_build_object(
-          'status', (array['pending', 'applied', 'failed', 'given_back'])[p.status]) order by p.number), '[]')
-        from payments p where p.voucher_id = o.voucher_id and p.order_id = o.id),
-      'refunds', (
-        select coalesce(jsonb_agg(to_jsonb(r) || jsonb_build_object(
-          'status', (array['waiting', 'done'])[r.status]) order by r.number), '[]')
-        from refunds r where r.voucher_id = o.voucher_id and r.order_id = o.id),
+      'steps', (select jsonb_agg(x order by x.number) from order_steps x where x.voucher_id = o.voucher_id and x.order_id = o.id),
+      'payments', (select jsonb_agg(x order by x.number) from payments x where x.voucher_id = o.voucher_id and x.order_id = o.id),
+      'refunds', (select jsonb_agg(x order by x.number) from refunds x where x.voucher_id = o.voucher_id and x.order_id = o.id),
       'payment_cancellations', (
-        select coalesce(jsonb_agg(to_jsonb(c) order by c.number), '[]')
-        from payment_cancellations c where c.voucher_id = o.voucher_id and c.order_id = o.id),
-      'early_returns', (
-        select coalesce(jsonb_agg(to_jsonb(e) order by e.told_at), '[]')
-        from early_returns e where e.voucher_id = o.voucher_id and e.order_id = o.id)
-    ))::text
+        select jsonb_agg(x) from payment_cancellations x where x.voucher_id = o.voucher_id and x.order_id = o.id),
+      'early_returns', (select jsonb_agg(x) from early_returns x where x.voucher_id = o.voucher_id and x.order_id = o.id)))
     from orders o where o.user_id = $1 order by o.id, o.voucher_id";
 
 const ENTRIES: &str = "
-    select (to_jsonb(e) || jsonb_build_object(
+    select with_text_ids(to_jsonb(e) || jsonb_build_object(
       'status', (array['waiting', 'offered', 'gone'])[e.status],
-      'sale_is_over', coalesce(s.end_time <= sale_time() or s.cancelled_at is not null, true)))::text
+      'sale_is_over', coalesce(s.end_time <= sale_time() or s.cancelled_at is not null, true)))
     from entries e left join seckill_vouchers s on s.voucher_id = e.voucher_id
     where e.user_id = $1 order by e.entered_at, e.id";
 
@@ -57,16 +43,20 @@ pub async fn find(
     canonical: &str,
 ) -> Result<Option<(UserId, Value)>, StoreError> {
     let user = sqlx::query_as(USER).bind(phone).bind(canonical);
+    let json = |row: &String| -> Value {
+        serde_json::from_str(row).unwrap_or_else(|_| unreachable!("PostgreSQL wrote {row}"))
+    };
     let read = async |session: &mut DatabaseSession| {
         let Some((id, user)) = user.fetch_optional(&mut *session).await? else { return Ok(None) };
         let (id, user): (UserId, String) = (id, user);
-        let orders = sqlx::query_scalar(ORDERS).bind(id.get()).fetch_all(&mut *session).await?;
-        let entries = sqlx::query_scalar(ENTRIES).bind(id.get()).fetch_all(session).await?;
-        let rows = |rows: Vec<String>| rows.iter().map(|row| with_text_ids(row)).collect::<Value>();
-        Ok(Some((
-            id,
-            json!({ "user": with_text_ids(&user), "orders": rows(orders), "entries": rows(entries) }),
-        )))
+        let orders: Vec<String> =
+            sqlx::query_scalar(ORDERS).bind(id.get()).fetch_all(&mut *session).await?;
+        let entries: Vec<String> =
+            sqlx::query_scalar(ENTRIES).bind(id.get()).fetch_all(session).await?;
+        let rows = |rows: &[String]| rows.iter().map(json).collect::<Value>();
+        let all =
+            json!({ "user": json(&user), "orders": rows(&orders), "entries": rows(&entries) });
+        Ok(Some((id, all)))
     };
     Work::snapshot(READ_WITHIN, pool).run(read).await
 }
