@@ -1296,3 +1296,72 @@ begin
     order_status := order_refunded();
 end
 $$;
+
+-- A row, whose ids are texts as everywhere in JSON.
+create function with_text_ids(line jsonb) returns text
+language sql immutable
+as $$ select regexp_replace(line::text, '("(?:[a-z]+_)?id": )(\d+)', '\1"\2"', 'g') $$;
+
+-- Removes what ended before `long_ago` of the sale of a voucher that was over by then: up to `at_most` orders that are used,
+-- cancelled or refunded, each with all that belongs to it; or, if no order is left, the sale and the voucher; or, if these are
+-- gone, up to `at_most` entries. Returns the rows that it removed; none: nothing is left to remove.
+--
+-- What keeps an order: a refund that waits, or was done since; a message to the gateway that waits; and money that went back before
+-- it was known to have come. A used order is counted in `pruned`, so that an audit holds after each call.
+create function prune_sale(voucher bigint, long_ago timestamptz, at_most bigint)
+returns table (removed_from text, line text)
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+begin
+    perform lock_sale(voucher);
+    return query
+    with sale as (
+        select from seckill_vouchers s
+        where s.voucher_id = voucher and s.end_time < long_ago and (s.cancelled_at is null or s.wound_up_at is not null)
+    ), ended as (
+        select o.id, o.status from orders o
+        where o.voucher_id = voucher and o.id > 0 and exists (select from sale)
+          and o.status in (order_used(), order_cancelled(), order_refunded()) and o.updated_at < long_ago
+          and not exists (select from refunds r where r.voucher_id = voucher and r.order_id = o.id
+                          and (r.status = refund_waiting() or r.done_at >= long_ago))
+          and not exists (select from payment_cancellations c where c.voucher_id = voucher and c.order_id = o.id
+                          and c.next_attempt_at is not null)
+          and not exists (select from early_returns e where e.voucher_id = voucher and e.order_id = o.id
+                          and not exists (select from payments p
+                                          where p.voucher_id = voucher and p.transaction_id = e.transaction_id))
+        limit at_most for update
+    ),
+    o as (delete from orders x using ended where x.voucher_id = voucher and x.id = ended.id returning x.*),
+    t as (delete from order_steps x using ended where x.voucher_id = voucher and x.order_id = ended.id returning x.*),
+    p as (delete from payments x using ended where x.voucher_id = voucher and x.order_id = ended.id returning x.*),
+    r as (delete from refunds x using ended where x.voucher_id = voucher and x.order_id = ended.id returning x.*),
+    c as (delete from payment_cancellations x using ended where x.voucher_id = voucher and x.order_id = ended.id returning x.*),
+    b as (delete from early_returns x using p where x.voucher_id = voucher and x.transaction_id = p.transaction_id returning x.*),
+    counted as (
+        update seckill_vouchers s set pruned = pruned + (select count(*) from ended where status = order_used())
+        where s.voucher_id = voucher and exists (select from ended where status = order_used())
+    ), s as (
+        delete from seckill_vouchers x
+        where x.voucher_id = voucher and exists (select from sale)
+          and not exists (select from orders a where a.voucher_id = voucher and a.id > 0)
+          and not exists (select from payments a where a.voucher_id = voucher)
+          and not exists (select from early_returns a where a.voucher_id = voucher)
+        returning x.*
+    ),
+    v as (delete from vouchers x using s where x.id = voucher and s.voucher_id = x.id returning x.*),
+    e as (
+        delete from entries x
+        where x.voucher_id = voucher and not exists (select from vouchers a where a.id = voucher)
+          and x.id = any (array(select a.id from entries a where a.voucher_id = voucher limit at_most))
+        returning x.*
+    )
+    select 'orders', with_text_ids(to_jsonb(o)) from o union all select 'order_steps', with_text_ids(to_jsonb(t)) from t
+    union all select 'payments', with_text_ids(to_jsonb(p)) from p union all select 'refunds', with_text_ids(to_jsonb(r)) from r
+    union all select 'payment_cancellations', with_text_ids(to_jsonb(c)) from c
+    union all select 'early_returns', with_text_ids(to_jsonb(b)) from b
+    union all select 'seckill_vouchers', with_text_ids(to_jsonb(s)) from s
+    union all select 'vouchers', with_text_ids(to_jsonb(v)) from v union all select 'entries', with_text_ids(to_jsonb(e)) from e;
+end
+$$;

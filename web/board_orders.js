@@ -134,6 +134,7 @@ byId("orders-csv").addEventListener("click", async () => {
   button.disabled = true;
   say("");
   const { query, of } = path();
+  query.set("for", "spreadsheet");
   const sale = board.chosenSale();
   try {
     const answer = await fetch(`${of}?${query}`, {

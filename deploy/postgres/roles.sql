@@ -20,7 +20,7 @@ $$;
 
 grant usage on schema public to seckill_server, seckill_reader;
 
--- Nothing is ever deleted.
+-- The server never deletes; `seckill prune` does, as the owner of the tables.
 grant select, insert, update on all tables in schema public to seckill_server;
 grant select on all tables in schema public to seckill_reader;
 -- `serve` and `doctor` compare sequences with the ids that there are.

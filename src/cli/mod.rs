@@ -14,8 +14,10 @@ pub mod doctor;
 pub mod draw;
 pub mod migrate;
 pub mod orders;
+pub mod prune;
 pub mod serve;
 pub mod stores;
+pub mod user;
 pub mod voucher;
 
 /// A flash-sale voucher backend that never oversells.
@@ -34,6 +36,9 @@ pub enum Cli {
     Orders(orders::OrdersCommand),
     #[command(subcommand)]
     Draw(draw::DrawCommand),
+    #[command(subcommand)]
+    User(user::UserCommand),
+    Prune(prune::PruneArgs),
     Audit(audit::AuditArgs),
     Doctor(Box<doctor::DoctorArgs>),
     #[command(subcommand)]
@@ -96,6 +101,8 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Cli::Voucher(command) => voucher::run(command).await.map(|()| ExitCode::SUCCESS),
         Cli::Orders(command) => orders::run(command).await.map(|()| ExitCode::SUCCESS),
         Cli::Draw(command) => draw::run(command).await.map(|()| ExitCode::SUCCESS),
+        Cli::User(command) => user::run(command).await.map(|()| ExitCode::SUCCESS),
+        Cli::Prune(args) => prune::run(args).await.map(|()| ExitCode::SUCCESS),
         Cli::Audit(args) => audit::run(args).await,
         Cli::Doctor(args) => doctor::run(*args).await,
         Cli::Lock(command) => lock::run(command, "seckill").await,

@@ -7,7 +7,7 @@ use strum::VariantNames;
 
 use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
-use crate::model::order_csv::csv;
+use crate::model::order_csv::{CsvReader, csv};
 use crate::model::{Code, Currency, Order, OrderId, OrderStatus, Refusal, VoucherId};
 use crate::store::order_steps::{self, AdministratorStep};
 use crate::store::orders::OrderKey;
@@ -48,7 +48,7 @@ pub struct ExportArgs {
     /// Only orders in this state: unpaid, paid, used, cancelled, refunding or refunded
     #[arg(long, value_name = "STATUS", value_parser = status)]
     status: Option<OrderStatus>,
-    /// csv, as spreadsheets keep it, or json: an object a line
+    /// csv, for programs; spreadsheet: CSV as spreadsheets keep it; or json: an object a line
     #[arg(long, value_name = "FORMAT", default_value = "csv", hide_possible_values = true)]
     format: Format,
     /// The currency of the amounts in CSV, by its code (ISO 4217): so they get their decimals
@@ -61,6 +61,7 @@ pub struct ExportArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     Csv,
+    Spreadsheet,
     Json,
 }
 
@@ -116,8 +117,10 @@ async fn export(database: &Database, args: &ExportArgs) -> anyhow::Result<()> {
     loop {
         let read = orders::export(database.pool(), args.voucher, args.status, before).await;
         let (found, last) = read.context("the orders could not be read")?;
+        let as_csv = |reader| csv(&found, &args.currency, reader, before.is_none());
         let text = match args.format {
-            Format::Csv => csv(&found, &args.currency, before.is_none()),
+            Format::Csv => as_csv(None),
+            Format::Spreadsheet => as_csv(Some(CsvReader::Spreadsheet)),
             Format::Json => found.iter().map(|order| format!("{}\n", json!(order))).collect(),
         };
         program::write(text.as_bytes())?;

@@ -90,7 +90,7 @@ routes! {
     POST   "/api/vouchers"                 vouchers::create         Administrator reads         [];
     GET    "/api/vouchers/{id}"            vouchers::find           Anybody       -             [VoucherNotFound TooManyRequests];
     PATCH  "/api/vouchers/{id}"            vouchers::change         Administrator reads
-        [VoucherNotFound DrawClosed StockIsSold SaleCancelled];
+        [VoucherNotFound DrawClosed StockIsSold SaleCancelled SaleEnded];
     // The handler takes the one permit of `Limits::audits`, too.
     POST   "/api/vouchers/{id}/audit"      audits::create           Administrator reads         [VoucherNotFound];
     GET    "/api/vouchers/{id}/events"     events::of_voucher       Anybody       -             [VoucherNotFound TooManyRequests];

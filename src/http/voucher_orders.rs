@@ -14,7 +14,7 @@ use super::query::{PageLimit, UrlQuery, next_page};
 use super::schemas::{Id, PageSize};
 use super::vouchers::PathId;
 use super::{ApiError, App};
-use crate::model::order_csv::csv;
+use crate::model::order_csv::{CsvReader, csv};
 use crate::model::{OrderId, OrderOfBuyer, OrderStatus, VoucherId};
 use crate::store::orders;
 
@@ -26,16 +26,19 @@ pub struct OrdersQuery {
     #[serde(default)]
     limit: PageLimit,
     status: Option<OrderStatus>,
+    r#for: Option<CsvReader>,
 }
 
 /// The orders of a voucher with their buyers, newest first. With `Accept: text/csv` all of them as CSV,
-/// without `before` and `limit`.
+/// without `before` and `limit`; with `for=spreadsheet` as spreadsheets keep it: ids and phones are formulas whose value is a
+/// text.
 #[utoipa::path(get, path = "/api/vouchers/{id}/orders", tag = "orders",
     operation_id = "list_orders_of_voucher",
     params(
         ("status" = Option<OrderStatus>, Query, description = "only orders in this state"),
         ("before" = Option<Id>, Query, description = "only ids below this"),
         ("limit" = Option<PageSize>, Query, description = "1 to 100, 20 when left out"),
+        ("for" = Option<CsvReader>, Query, description = "who reads the CSV, when it is no program"),
     ),
     responses((status = 200, description = "a page, or CSV",
         content((Vec<OrderOfBuyer> = "application/json"), (String = "text/csv")),
@@ -45,13 +48,14 @@ pub async fn list(
     _: AdminSession,
     PathId(voucher): PathId<VoucherId>,
     headers: HeaderMap,
-    UrlQuery(OrdersQuery { before, limit, status }): UrlQuery<OrdersQuery>,
+    UrlQuery(query): UrlQuery<OrdersQuery>,
 ) -> Result<Response, ApiError> {
+    let OrdersQuery { before, limit, status, r#for: reader } = query;
     if app.purchases.sale(voucher).await?.is_none() {
         return Err(ApiError::new(Code::VoucherNotFound));
     }
     if wants_csv(&headers) {
-        return Ok(all_as_csv(&app, voucher, status));
+        return Ok(all_as_csv(&app, voucher, status, reader));
     }
     let pool = app.database.pool();
     let found = orders::list(pool, Some(voucher), status, before, limit.0).await?;
@@ -67,7 +71,12 @@ fn wants_csv(headers: &HeaderMap) -> bool {
 
 /// All orders as CSV, read as fast as the client takes them: nothing of the database is held while it is
 /// slow. If the database fails half-way, the connection ends without an end of the body.
-fn all_as_csv(app: &App, voucher: VoucherId, status: Option<OrderStatus>) -> Response {
+fn all_as_csv(
+    app: &App,
+    voucher: VoucherId,
+    status: Option<OrderStatus>,
+    reader: Option<CsvReader>,
+) -> Response {
     let app = app.clone();
     let body = unfold(Some(None), move |next| {
         let app = app.clone();
@@ -76,7 +85,7 @@ fn all_as_csv(app: &App, voucher: VoucherId, status: Option<OrderStatus>) -> Res
             let read = orders::export(app.database.pool(), Some(voucher), status, before).await;
             Some(match read {
                 Ok((orders, last)) => {
-                    let text = csv(&orders, &app.settings.currency, before.is_none());
+                    let text = csv(&orders, &app.settings.currency, reader, before.is_none());
                     (Ok(Bytes::from(text)), last.map(Some))
                 }
                 Err(error) => (Err(error), None),

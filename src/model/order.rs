@@ -103,7 +103,7 @@ pub struct OrderOfBuyer {
     /// The order.
     #[serde(flatten)]
     pub order: Order,
-    /// The buyer's phone; null where there is no such user.
+    /// The buyer's phone; null where the user was erased, or there is none.
     #[schema(required = true)]
     pub phone: Option<String>,
 }

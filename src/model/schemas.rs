@@ -6,6 +6,7 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{KnownFormat, RefOr, Schema, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::order_csv::CsvReader;
 use super::voucher_terms::{MAX_AMOUNT, MAX_PAY_WITHIN_S, UNSEEN};
 use super::{Code, EntryStatus, OrderId, OrderStatus, SaleStatus, UnmatchedId, UserId, VoucherId};
 
@@ -169,6 +170,8 @@ named!(StoreStatus, "StoreStatus", {
         "Whether the store answers. `refused`: it takes no such login, and the log says which server says so.",
     )
 });
+
+described!(CsvReader, "CsvReader", { word(["spreadsheet"], "Who reads the CSV.") });
 
 named!(ProblemCode, "ProblemCode", {
     // No client should ever see `internal_error`: nothing that is sent and no store that is away

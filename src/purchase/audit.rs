@@ -21,7 +21,7 @@ use crate::store::{Database, DatabaseSession, StoreError};
 pub struct VoucherAudit {
     /// The voucher.
     pub voucher_id: VoucherId,
-    /// Vouchers that were put on sale.
+    /// Vouchers that were put on sale, without those whose orders were removed (`seckill prune`).
     pub initial_stock: i64,
     /// Vouchers left.
     pub stock: i64,
@@ -178,7 +178,7 @@ const COUNTED: &str = "
       group by voucher_id
     )
     select coalesce(s.voucher_id, c.voucher_id) as voucher_id,
-           coalesce(s.initial_stock, 0)::bigint as initial_stock,
+           coalesce(s.initial_stock - s.pruned, 0)::bigint as initial_stock,
            coalesce(s.stock, 0)::bigint as stock,
            coalesce(c.orders, 0) as orders,
            coalesce(c.distinct_users, 0) as distinct_users,

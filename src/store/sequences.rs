@@ -9,9 +9,10 @@ use super::{Database, DatabaseSession, Service, StoreError};
 use crate::model::UserId;
 
 /// Each table whose ids come from a sequence, and the greatest of those. A new table with such ids needs a row.
-const TABLES: [(&str, &str); 2] = [
+const TABLES: [(&str, &str); 3] = [
     ("users", "select max(id) from users where id <= $1"),
     ("vouchers", "select max(id) from vouchers where id <= $1"),
+    ("unmatched_payments", "select max(id) from unmatched_payments where id <= $1"),
 ];
 /// Beyond it are the users' ids that come from no sequence, and on Citus those that workers hand out.
 const LAST_OF_A_SEQUENCE: i64 = UserId::LAST_OF_A_RANGE;
@@ -55,7 +56,7 @@ impl Database {
     pub async fn mend_sequences(&self) -> Result<Vec<LaggingSequence>, StoreError> {
         let mend = async |session: &mut DatabaseSession| {
             // An insert takes its id once it has a lock that waits for this one: no sequence goes back.
-            let lock = "lock table users, vouchers in share row exclusive mode";
+            let lock = "lock table users, vouchers, unmatched_payments in share row exclusive mode";
             sqlx::query(lock).execute(&mut *session).await?;
             let lagging = look(session).await?;
             for LaggingSequence { table, greatest, .. } in &lagging {

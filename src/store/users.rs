@@ -78,10 +78,11 @@ pub async fn find_by_phone(pool: &PgPool, phone: &str) -> Result<Option<User>, S
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
-/// The user with this id.
+/// The user with this id; none who was erased.
 pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError> {
     let query = sqlx::query_as(
-        "select id, phone, nickname, created_at, tokens_not_before from users where id = $1",
+        "select id, phone, nickname, created_at, tokens_not_before from users
+         where id = $1 and phone is not null",
     )
     .bind(id.get());
     in_time(pool, async |connection| query.fetch_optional(connection).await).await

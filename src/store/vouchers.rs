@@ -36,7 +36,7 @@ const OUT_OF_RANGE: &str = "22003";
 /// Changes a voucher and its sale, together or not at all. Its revision moves.
 ///
 /// # Errors
-/// `voucher_not_found`. `stock_is_sold`: more are sold than there would be. `sale_cancelled`: for good. `draw_closed`: the public
+/// `voucher_not_found`. `stock_is_sold`: more are sold than there would be. `sale_cancelled`: for good. `sale_ended`: orders of it were pruned. `draw_closed`: the public
 /// number of its draw is out, and the draw is to come: what could change who wins stays. `invalid_request`: the sale would end before it
 /// begins, or its draw would not lie within it, or there would be too many to count.
 pub async fn change(
@@ -49,7 +49,7 @@ pub async fn change(
     let query = sqlx::query_as(concat!(
         "with old as (
            select begin_time, end_time from seckill_vouchers
-           where voucher_id = $1 and cancelled_at is null
+           where voucher_id = $1 and cancelled_at is null and pruned = 0
              and not exists (select from vouchers drawn
                              where id = $1 and drawn_at is null
                                and (draw_time <= coalesce($4, begin_time)
@@ -149,6 +149,7 @@ async fn unchanged(
     let query = sqlx::query_scalar(
         "select case
                   when cancelled_at is not null then 'sale_cancelled'
+                  when pruned > 0 then 'sale_ended'
                   when drawn_at is null and (draw_beacon_number is not null or draw_beacon_at <= $2) then 'draw_closed'
                   else 'invalid_request'
                 end
@@ -160,6 +161,10 @@ async fn unchanged(
         Some(Code::DrawClosed) => Refusal::from(Code::DrawClosed).detail(
             "the public number is out: until the draw, only texts, a later end and, before it is told, a pause change",
         ),
+        // Its buyers of before could buy again.
+        Some(Code::SaleEnded) => {
+            Refusal::from(Code::SaleEnded).detail("orders of the sale were pruned: it stays over")
+        }
         why => why.unwrap_or(Code::VoucherNotFound).into(),
     })
 }

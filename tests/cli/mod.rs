@@ -3,6 +3,8 @@
 mod audit;
 mod commands;
 mod doctor;
+mod people;
+mod pruning;
 mod refusals;
 mod secret_files;
 mod serving;

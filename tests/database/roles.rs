@@ -84,6 +84,12 @@ async fn a_role_that_makes_no_tables_serves_and_one_that_reads_audits() {
     assert!(reader.says(&["audit"]).await.contains("holds"));
     assert!(reader.says(&["voucher", "list"]).await.contains("one"));
     assert!(reader.says(&["orders", "export", "--status", "paid"]).await.contains(&order));
+    let phone = "+99900000000003";
+    assert!(reader.says(&["user", "show", phone]).await.contains("1 cancelled"));
+    let erase = ["user", "erase", phone, "--yes"];
+    assert_eq!(reader.run(&erase).await.status, 1);
+    let seller = Program::on(&api.world).with("DATABASE_URL", &url_as(&roles.server, &api.world));
+    assert_eq!(seller.says(&erase).await, "user 3 is erased\n");
     // It may not write.
     let edited = reader.run(&["voucher", "pause", &voucher]).await;
     assert_eq!(edited.status, 1, "{edited:?}");

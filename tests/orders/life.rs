@@ -254,18 +254,31 @@ async fn an_administrator_reads_the_orders_of_a_voucher_page_by_page_and_as_csv(
         let of_status = pages(format!("status={status}&limit=1")).await;
         assert_eq!(of_status, [vec![order.clone()], Vec::new()]);
     }
-    let csv = till.request("GET", &path).bearer_auth(till.admin()).header("accept", "text/csv");
-    let csv = till.send(csv).await;
-    assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
-    let lines: Vec<&str> = csv.text.lines().collect();
-    assert_eq!(lines.len(), 4, "{csv:?}");
-    assert!(lines[0].starts_with("order_id,voucher_id,user_id,phone,status,amount,"), "{csv:?}");
     let (voucher, me) = (till.voucher.id.to_string(), till.get_as(2, "/api/me").await);
-    // Spreadsheets keep 15 digits of a number, and drop a plus sign: a formula whose value is a text keeps all of it.
-    let texts = [orders[1].as_str(), &voucher, "2", me.text_of("phone")];
-    let texts = texts.map(|digits| format!("\"=\"\"{digits}\"\"\"")).join(",");
-    let expected = format!("{texts},paid,{}.00,", PRICE / 100);
-    assert!(lines[2].starts_with(&expected), "{csv:?}");
+    let values = [orders[1].as_str(), &voucher, "2", me.text_of("phone")];
+    assert!(values[3].starts_with('+'), "{values:?}");
+    // Spreadsheets keep 15 digits of a number, and drop a plus sign: a formula whose value is a text keeps all of it. A
+    // program reads the value itself, whatever it begins with.
+    for (query, format, [before, after]) in
+        [("", "csv", ["", ""]), ("?for=spreadsheet", "spreadsheet", ["=\"", "\""])]
+    {
+        let path = format!("{path}{query}");
+        let csv = till.request("GET", &path).bearer_auth(till.admin()).header("accept", "text/csv");
+        let csv = till.send(csv).await;
+        assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
+        let mut reader = csv::Reader::from_reader(csv.text.as_bytes());
+        let head = reader.headers().unwrap().iter().take(6).collect::<Vec<_>>().join(",");
+        assert_eq!(head, "order_id,voucher_id,user_id,phone,status,amount", "{csv:?}");
+        let lines: Vec<_> = reader.records().map(Result::unwrap).collect();
+        let expected = values.map(|digits| format!("{before}{digits}{after}"));
+        assert_eq!(
+            (lines.len(), lines[1].iter().take(4).collect::<Vec<_>>()),
+            (3, expected.iter().map(String::as_str).collect())
+        );
+        assert_eq!([&lines[1][4], &lines[1][5]], ["paid", &format!("{}.00", PRICE / 100)]);
+        let exported = ["orders", "export", "--format", format];
+        assert_eq!(Program::on(&till.world).says(&exported).await, csv.text);
+    }
     let export = ["orders", "export", "--format", "json", "--status", "paid"];
     let exported = Program::on(&till.world).says(&export).await;
     let exported: Value = serde_json::from_str(exported.trim()).unwrap();
@@ -273,6 +286,7 @@ async fn an_administrator_reads_the_orders_of_a_voucher_page_by_page_and_as_csv(
     for (wrong, status, code) in [
         (format!("{path}?status=gone"), 422, "invalid_request"),
         (format!("{path}?limit=0"), 422, "invalid_request"),
+        (format!("{path}?for=people"), 422, "invalid_request"),
         ("/api/vouchers/77/orders".to_owned(), 404, "voucher_not_found"),
     ] {
         till.as_admin("GET", &wrong).await.problem(status, code);

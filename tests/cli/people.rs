@@ -1,0 +1,145 @@
+//! `seckill user`: what there is about a person is shown, handed out, and erased.
+
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+
+use testkit::program::Program;
+use testkit::shop::api_client::{Api, another_code};
+use testkit::shop::till::Till;
+use testkit::wait::eventually;
+
+const PHONE: &str = "13800138000";
+
+/// The phone of a user of [`testkit::shop::world::World::users`].
+fn phone_of(user: i64) -> String {
+    format!("+999{user:011}")
+}
+
+/// A shop where user 1 has paid for an order and waits in the line of another voucher.
+async fn shop() -> (Till, String, Program) {
+    let till = Till::open(5).await;
+    let order = till.buy(1).await;
+    till.pay(1, &order, "t1").await;
+    enter_a_line(&till, 1).await;
+    let program = Program::on(&till.world);
+    (till, order, program)
+}
+
+async fn enter_a_line(till: &Till, user: i64) {
+    let sold_out = till.world.voucher_with_line(0).await;
+    let path = format!("/api/vouchers/{}/entries", sold_out.id);
+    till.call("POST", &path, &till.world.token(user)).await.is(201);
+}
+
+#[tokio::test]
+async fn a_person_is_shown_and_exported_with_all_that_the_database_has() {
+    let (_till, order, program) = shop().await;
+    let phone = phone_of(1);
+    let shown = program.says(&["user", "show", &phone]).await;
+    let lines: Vec<Vec<&str>> =
+        shown.lines().map(|line| line.splitn(2, ' ').map(str::trim).collect()).collect();
+    assert_eq!(lines[..2], [["id", "1"], ["phone", phone.as_str()]], "{shown}");
+    assert_eq!(lines[3..], [["orders", "1 paid"], ["entries", "1 waiting"]], "{shown}");
+
+    let exported = program.says(&["user", "export", &phone]).await;
+    let document: Value = serde_json::from_str(&exported).unwrap();
+    assert_eq!(document["user"]["phone"], json!(phone));
+    let bought = &document["orders"][0];
+    assert_eq!([&bought["id"], &bought["status"]], [&json!(order), &json!("paid")], "{document}");
+    let step = &bought["steps"][0];
+    assert_eq!([&step["step"], &step["order_id"]], [&json!("paid"), &json!(order)], "{document}");
+    let payment = &bought["payments"][0];
+    assert_eq!(payment["transaction_id"], "t1", "{document}");
+    assert_eq!(document["entries"][0]["status"], "waiting", "{document}");
+
+    let file = program.file("person.json");
+    let out = ["user", "export", &phone, "--out", file.to_str().unwrap()];
+    assert_eq!(program.says(&out).await, "");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), exported);
+    for command in ["show", "export", "erase"] {
+        let ask = async |phone: &str| program.run(&["user", command, phone]).await;
+        ask("13800138999").await.refused(1, "no user has the phone 13800138999");
+        ask("nobody").await.refused(2, "nobody is no phone");
+    }
+}
+
+#[tokio::test]
+async fn an_erased_user_is_a_number_and_the_phone_is_free_for_its_next_owner() {
+    let api = Api::new().await;
+    let voucher = api.world.voucher(3).await;
+    let orders = format!("/api/vouchers/{}/orders", voucher.id);
+    let session = api.session_of(PHONE).await;
+    let (token, id) = (session.text_of("token"), session.body["user"]["id"].clone());
+    api.call("POST", &orders, token).await.is(201);
+    // A code that is good, and a try that was wrong.
+    let code = api.code_for(PHONE).await;
+    api.try_code(PHONE, &another_code(&code)).await.is(401);
+
+    let program = Program::on(&api.world);
+    program.run(&["user", "erase", PHONE]).await.refused(2, "(1 paid): add --yes");
+    api.call("GET", "/api/me", token).await.is(200);
+    let erase = ["user", "erase", PHONE, "--yes", "--by", "ticket 7"];
+    let said = program.says(&erase).await;
+    assert_eq!(said, format!("user {} is erased\n", id.as_str().unwrap()));
+
+    let user: (Option<String>, String, Option<String>, bool) = sqlx::query_as(
+        "select phone, nickname, erased_by, erased_at = sale_time() from users where id = $1",
+    )
+    .bind(id.as_str().unwrap().parse::<i64>().unwrap())
+    .fetch_one(api.world.database.pool())
+    .await
+    .unwrap();
+    assert_eq!(user, (None, "erased".to_owned(), Some("ticket 7".to_owned()), true));
+    let keys = redis::cmd("KEYS").arg(format!("{}*{PHONE}*", api.world.keys.prefix())).to_owned();
+    assert_eq!(api.world.redis.query::<Vec<String>>(&keys).await.unwrap(), [""; 0]);
+    eventually("the session has ended", async || {
+        api.call("POST", &orders, token).await.status == 401
+    })
+    .await;
+    // A server that starts now, and does not look for the end of sessions again for a while.
+    Api::of(api.world.clone()).await.call("GET", "/api/me", token).await.is(401);
+
+    let next = api.session_of(PHONE).await;
+    assert_ne!(next.body["user"]["id"], id);
+    let next = next.text_of("token");
+    assert_eq!(api.call("GET", "/api/orders", next).await.is(200).body, json!([]));
+    api.call("POST", &orders, next).await.is(201);
+
+    let admin = api.world.admin_token(99).await;
+    let listed = api.call("GET", &orders, &admin).await;
+    assert_eq!([&listed.body[1]["user_id"], &listed.body[1]["phone"]], [&id, &Value::Null]);
+    let exported = program.says(&["orders", "export"]).await;
+    assert!(exported.contains(&format!(",{},,paid,", id.as_str().unwrap())), "{exported}");
+    assert!(exported.contains(&format!(",{PHONE},paid,")), "{exported}");
+    assert!(api.world.audit().await.holds);
+}
+
+/// Each keeps the phone; and how that ends.
+#[tokio::test]
+async fn nobody_is_erased_whose_phone_is_needed_for_money_or_a_place() {
+    let till = Till::open(5).await;
+    let [unpaid, refunding] = [till.buy(1).await, till.buy(2).await];
+    till.pay(2, &refunding, "t2").await;
+    till.admin_step(&refunding, "refund").await.is(202);
+    enter_a_line(&till, 3).await;
+    let program = Program::on(&till.world);
+    let erase = async |user: i64| program.run(&["user", "erase", &phone_of(user), "--yes"]).await;
+    for (user, why) in [
+        (1, "1 orders are unpaid, 0 refunds wait for the payment gateway, 0 entries wait"),
+        (2, "0 orders are unpaid, 1 refunds wait for the payment gateway, 0 entries wait"),
+        (3, "0 orders are unpaid, 0 refunds wait for the payment gateway, 1 entries wait"),
+    ] {
+        erase(user).await.refused(1, why);
+    }
+    till.own_step(1, &unpaid, "cancellation").await.is(200);
+    till.admin_step(&refunding, "settlement").await.is(200);
+    till.after(TimeDelta::days(2)).await;
+    for user in 1..=3 {
+        let ran = erase(user).await;
+        assert_eq!(ran.stdout, format!("user {user} is erased\n"), "{ran:?}");
+    }
+    let by = "select count(*) from users where erased_by = session_user";
+    let erased: i64 = sqlx::query_scalar(by).fetch_one(till.world.database.pool()).await.unwrap();
+    assert_eq!(erased, 3);
+    till.world.audits_hold().await;
+}
