@@ -23,7 +23,7 @@ impl Language {
     }
 
     /// What is in this language.
-    pub fn choose<T>(self, english: T, chinese: T) -> T {
+    pub const fn choose<T: Copy>(self, english: T, chinese: T) -> T {
         match self {
             Self::English => english,
             Self::Chinese => chinese,

@@ -106,7 +106,7 @@ fn id(store: PointStore, rung: &Rung) -> &'static str {
 }
 
 fn name(store: PointStore, rung: &Rung, language: Language) -> String {
-    let word = |english, chinese| language.choose(english, chinese).to_owned();
+    let word = |english: &str, chinese: &str| language.choose(english, chinese).to_owned();
     match store {
         PointStore::Database => "PostgreSQL".to_owned(),
         PointStore::Lock => match rung.lock {
