@@ -22,6 +22,7 @@ use super::problem::{Code, ProblemKind};
 use super::router::{Operations, ROUTES, Route};
 use super::schemas::{Id, PageSize, ProblemCode};
 use crate::model::OrderStatus;
+use crate::model::order_csv::CsvReader;
 
 /// Where the description is.
 pub(super) const PATH: &str = "/api/openapi.json";
@@ -35,7 +36,7 @@ pub(super) const PATH: &str = "/api/openapi.json";
         Every route: another path is 404 `not_found`; another method is 405 \
         `method_not_allowed`, and `Allow` names those that the route takes (`HEAD` with every \
         `GET`). What is not HTTP is 400, and a head beyond 32 KiB is 431, without a body."),
-    components(schemas(Problem, Id, PageSize, ProblemCode, VoucherEvent<'static>, TimeEvent)),
+    components(schemas(Problem, Id, PageSize, ProblemCode, CsvReader, VoucherEvent<'static>, TimeEvent)),
     modifiers(&Operations)
 )]
 pub struct ApiDoc;

@@ -210,6 +210,10 @@ async fn purchases_and_entries(played: &mut Played) {
     assert!(cancelled_sales::cancel(world.database.pool(), paused).await.unwrap());
     let goes_on = json!({ "paused": false });
     played.refuses(Code::SaleCancelled, ADMINISTRATOR, CHANGE, paused, goes_on).await;
+    let pruned = format!("update seckill_vouchers set pruned = 1 where voucher_id = {ended}");
+    run_sql(&world.database_url, &pruned).await;
+    let longer = json!({ "end_time": midnight() + TimeDelta::hours(1) });
+    played.refuses(Code::SaleEnded, ADMINISTRATOR, CHANGE, ended, longer).await;
 }
 
 /// From the close of their entries on.

@@ -234,7 +234,7 @@ async fn no_table_and_no_index_is_read_from_end_to_end_however_small_it_was() {
                             select 1000000 + i, 1000000 + i, 1 from generate_series(1, 3000) i;
                             insert into vouchers (title, created_at)
                             select 'more', now() from generate_series(1, 3000);
-                            insert into seckill_vouchers
+                            insert into seckill_vouchers (voucher_id, initial_stock, stock, begin_time, end_time)
                             select id, 1, 1, now(), now() + interval '1 hour' from vouchers
                             where title = 'more'";
                 sqlx::raw_sql(grow).execute(&mut connection).await.unwrap();
