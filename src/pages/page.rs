@@ -120,14 +120,14 @@ fn navigation(site: &Site, language: Language, path: &str) -> Markup {
     html! {
         header.top {
             div {
-                a.brand href=(site.address("/")) { "seckill" }
+                a.brand href=(site.base.address("/")) { "seckill" }
                 nav aria-label="seckill" {
                     @for (target, [english, chinese]) in site.navigation {
-                        a href=(site.address(target)) aria-current=[(path == *target).then_some("page")] {
+                        a href=(site.base.address(target)) aria-current=[(path == *target).then_some("page")] {
                             (language.choose(english, chinese))
                         }
                     }
-                    a href=(site.address("/docs/")) { (frame["api"]) }
+                    a href=(site.base.address("/docs/")) { (frame["api"]) }
                 }
                 a #language href=(format!("?lang={}", frame["other_tag"])) lang=(frame["other_tag"])
                     hreflang=(frame["other_tag"]) { (frame["other_language"]) }

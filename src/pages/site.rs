@@ -52,11 +52,6 @@ impl Site {
     /// Where the asset of this name is.
     #[must_use]
     pub fn asset(&self, name: &str) -> String {
-        self.address(&self.assets.path(name))
-    }
-
-    /// Where a browser finds what is at `path`.
-    pub(super) fn address(&self, path: &str) -> String {
-        self.base.address(path)
+        self.base.address(&self.assets.path(name))
     }
 }
