@@ -27,6 +27,6 @@ EXPOSE 8080
 # Liveness, not readiness: some orchestrators restart what is unhealthy, and a Redis that is away
 # is no reason to restart every server. bash speaks HTTP well enough that no curl is needed.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 CMD ["bash", "-c", \
-    "host=${SECKILL_LISTEN%:*} && case $host in 0.0.0.0 | '[::]') host=127.0.0.1 ;; esac && host=${host#[} && exec 3<>\"/dev/tcp/${host%]}/${SECKILL_LISTEN##*:}\" && printf 'GET /healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r -t 2 _ status _ <&3 && [[ $status == 200 ]]"]
+    "host=${SECKILL_LISTEN%:*} && case $host in 0.0.0.0 | '[::]') host=127.0.0.1 ;; esac && host=${host#[} && exec 3<>\"/dev/tcp/${host%]}/${SECKILL_LISTEN##*:}\" && printf 'GET %s/healthz HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' \"$SECKILL_BASE_PATH\" >&3 && read -r -t 2 _ status _ <&3 && [[ $status == 200 ]]"]
 ENTRYPOINT ["seckill"]
 CMD ["serve"]

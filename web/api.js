@@ -10,13 +10,16 @@ export function within(ms) {
 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
+// The address of what the server has at this path, which begins with a slash: the server may stand below a path of its host.
+export const addressOf = (path) => (document.documentElement.dataset?.base ?? "") + path;
+
 // An answer of the API: {status, ok, body, headers}; `status` 0 when none came.
 export async function api(method, path, { body, token, timeout = 15_000 } = {}) {
   const headers = { "accept-language": document.documentElement.lang };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (token) headers.authorization = `Bearer ${token}`;
   try {
-    const response = await fetch(path, {
+    const response = await fetch(addressOf(path), {
       method,
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),

@@ -1,6 +1,6 @@
 // The board: reads the figures once a second, and shows them.
 
-import { api, sleep, within } from "./api.js";
+import { addressOf, api, sleep, within } from "./api.js";
 import { Audits } from "./board_audits.js";
 import * as figures from "./board_figures.js";
 import * as login from "./board_login.js";
@@ -72,7 +72,7 @@ async function read() {
 
 async function textOf(path) {
   try {
-    const answer = await fetch(path, { signal: within(5000) });
+    const answer = await fetch(addressOf(path), { signal: within(5000) });
     return { status: answer.status, text: answer.ok ? await answer.text() : null };
   } catch {
     return { status: 0, text: null };

@@ -1,6 +1,6 @@
 // The orders of the sale that is watched: by state, page by page, as CSV; and what is done with one.
 
-import { within } from "./api.js";
+import { addressOf, within } from "./api.js";
 import * as board from "./board.js";
 import * as login from "./board_login.js";
 import { money } from "./format.js";
@@ -137,7 +137,7 @@ byId("orders-csv").addEventListener("click", async () => {
   query.set("for", "spreadsheet");
   const sale = board.chosenSale();
   try {
-    const answer = await fetch(`${of}?${query}`, {
+    const answer = await fetch(addressOf(`${of}?${query}`), {
       headers: { accept: "text/csv", authorization: `Bearer ${login.token()}`, "accept-language": language },
       signal: within(CSV_WITHIN_MS),
     });

@@ -1,7 +1,7 @@
 // A buyer's entry for a voucher that is drawn, or that has a line: what there is to say of it, leaving, and how it was
 // drawn. Each card has one; the card's button enters.
 
-import { api } from "./api.js";
+import { addressOf, api } from "./api.js";
 import { setText } from "./format.js";
 import { about, serverNow } from "./live.js";
 import { ask, orderOf } from "./my_orders.js";
@@ -171,7 +171,7 @@ export class Entry {
     ].filter(([, value]) => value);
     const name = `draw-${id}.json`;
     const check = [
-      element("p", {}, element("a", { href: path, download: name }, texts.save_draw)),
+      element("p", {}, element("a", { href: addressOf(path), download: name }, texts.save_draw)),
       element("p", {}, texts.verify_draw, " ", element("code", {}, `seckill draw verify ${name}`)),
     ];
     this.published.replaceChildren(

@@ -1,7 +1,7 @@
 // The vouchers as they change: by server-sent events; where there is no room for a stream, by asking
 // every five seconds. And the time by the server's clock, whatever the clock of this machine shows.
 
-import { api } from "./api.js";
+import { addressOf, api } from "./api.js";
 
 const POLL_EVERY_MS = 5_000;
 const STREAM_AGAIN_AFTER_MS = 30_000;
@@ -57,7 +57,7 @@ export function keepStream({ url, events, againAfterMs, opened, silent, failed, 
   function open() {
     clearTimeout(streamTimer);
     stream?.close();
-    const next = new EventSource(url);
+    const next = new EventSource(addressOf(url));
     stream = next;
     next.addEventListener("open", () => {
       isAlive();

@@ -1,17 +1,20 @@
 // What the scripts of all pages share. Text enters a page as text: nothing here makes HTML of it, and the page's policy
 // forbids it to every script. The browsers that the scripts are written for stand in docs/reference.md.
 
+import { addressOf } from "./api.js";
+
 // What this page says, in its language; src/pages/ writes it.
 export const texts = JSON.parse(document.getElementById("texts").textContent);
 export const language = document.documentElement.lang;
 
-// What the browser keeps in `area`; where it keeps nothing, for this visit.
+// What the browser keeps in `area`; where it keeps nothing, for this visit. All paths of a host have one area: a key has the
+// path of its shop, so that two shops do not log each other out.
 function storageOf(area) {
   const kept = new Map();
   return {
     get(key) {
       try {
-        return globalThis[area].getItem(key);
+        return globalThis[area].getItem(addressOf(key));
       } catch {
         return kept.get(key) ?? null;
       }
@@ -19,8 +22,8 @@ function storageOf(area) {
     // `null` forgets.
     set(key, value) {
       try {
-        if (value === null) globalThis[area].removeItem(key);
-        else globalThis[area].setItem(key, value);
+        if (value === null) globalThis[area].removeItem(addressOf(key));
+        else globalThis[area].setItem(addressOf(key), value);
       } catch {
         if (value === null) kept.delete(key);
         else kept.set(key, value);

@@ -1,6 +1,6 @@
 // Who buys: a token in the browser's storage, and the dialog that asks for one.
 
-import { api } from "./api.js";
+import { addressOf, api } from "./api.js";
 import { askForPhone, onLogin } from "./login.js";
 import { byId, storage, texts } from "./page.js";
 
@@ -32,7 +32,7 @@ function tell() {
   for (const listener of listeners) listener(session());
 }
 
-addEventListener("storage", (event) => event.key === KEY && tell());
+addEventListener("storage", (event) => event.key === addressOf(KEY) && tell());
 
 const forget = () => keep(null);
 

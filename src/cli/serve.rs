@@ -128,7 +128,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
             ready.address
         );
     }
-    let site = Site::default().in_currency(app.settings.currency.clone());
+    let site = Site::of(&app.settings);
     let routes = http::api(app.clone()).merge(pages::routes(&app, &Arc::new(site)));
     ready.run(http::served(app, routes), || ()).await
 }
@@ -235,7 +235,7 @@ impl ReadyServer {
         let waiting = || {
             unready.get_or_insert_with(|| {
                 announce(address);
-                unready::answer_unready(http, &listener, redis.clone())
+                unready::answer_unready(http, &listener, redis.clone(), args.base_path.clone())
             });
         };
         let database = tokio::select! {
@@ -273,8 +273,9 @@ impl ReadyServer {
         if !is_announced {
             announce(address);
         }
+        let base = app.settings.base_path.below_root().unwrap_or_default();
         tracing::info!(
-            "open http://{address}/ in a browser; the board is at /board, the API at /docs; Ctrl-C stops"
+            "open http://{address}{base}/ in a browser; the board is at {base}/board, the API at {base}/docs; Ctrl-C stops"
         );
         let stop = drained(stop, app.clone(), stopping);
         let workers = app.orders.start_workers();

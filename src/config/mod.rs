@@ -1,6 +1,7 @@
 //! The configuration: what flags and the environment say. One struct per concern; flags win over variables.
 //! A value that is malformed ends the program with one sentence and status 2 before anything starts.
 
+mod base_path;
 mod database_url;
 mod gateways;
 mod lists;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+pub use base_path::BasePath;
 pub use gateways::{GatewaySettings, PaymentArgs, SmsArgs, proxy_variable};
 pub use lists::{Networks, Origins, PhonePrefixes, Phones};
 pub use program::ConfigError;

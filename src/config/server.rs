@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches};
 
-use super::{Networks, Origins, PhonePrefixes, Phones};
+use super::{BasePath, Networks, Origins, PhonePrefixes, Phones};
 use crate::model::{BucketRate, Currency};
 use crate::purchase::{DEFAULT_BURST, DEFAULT_BUYER_RATE, PurchasesOptions, Strategy};
 use crate::store::LoginLimits;
@@ -108,6 +108,10 @@ pub struct ServerArgs {
     /// Networks of load balancers whose X-Forwarded-For is believed, separated by commas
     #[arg(long, env = "SECKILL_TRUSTED_PROXIES", value_name = "NETWORKS", default_value = "")]
     pub trusted_proxies: Networks,
+
+    /// Path of the host below which everything is served, as in /shop; not read by play and demo
+    #[arg(long, env = "SECKILL_BASE_PATH", value_name = "PATH", default_value = "")]
+    pub base_path: BasePath,
 
     /// The currency of prices on the pages and in CSV, by its code (ISO 4217): CNY, EUR, JPY
     #[arg(long, env = "SECKILL_CURRENCY", value_name = "CODE", default_value_t)]

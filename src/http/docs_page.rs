@@ -42,7 +42,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 );
 
 static FILES: LazyLock<Vec<(&str, StaticFile)>> = LazyLock::new(|| {
-    let url = Url::from(openapi::PATH);
+    let url = Url::from(format!("..{}", openapi::PATH));
     let config = Config::new([url])
         // A token in the browser's storage would outlive the page.
         .persist_authorization(false)

@@ -5,6 +5,7 @@ mod accepted;
 pub mod address;
 pub mod audits;
 pub mod auth;
+mod below;
 pub mod body;
 mod docs_page;
 pub mod draw_documents;

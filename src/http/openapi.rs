@@ -13,7 +13,9 @@ use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, HeaderBuilder, Ref, RefOr, Required, Response, ResponseBuilder};
+use utoipa::openapi::{
+    Content, HeaderBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Server,
+};
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::event_hub::VoucherEvent;
@@ -21,6 +23,7 @@ use super::events::TimeEvent;
 use super::problem::{Code, ProblemKind};
 use super::router::{Operations, ROUTES, Route};
 use super::schemas::{Id, PageSize, ProblemCode};
+use crate::config::BasePath;
 use crate::model::OrderStatus;
 use crate::model::order_csv::CsvReader;
 
@@ -186,10 +189,10 @@ fn require_headers(response: &mut RefOr<Response>) {
 }
 
 /// `/api/openapi.json`.
-pub(super) fn routes() -> Router {
-    let Ok(document) = ApiDoc::openapi().to_json() else {
-        unreachable!("a description is always JSON")
-    };
+pub(super) fn routes(base: &BasePath) -> Router {
+    let mut document = ApiDoc::openapi();
+    document.servers = base.below_root().map(|path| vec![Server::new(path)]);
+    let Ok(document) = document.to_json() else { unreachable!("a description is always JSON") };
     let document = Bytes::from(document);
     let headers =
         [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "max-age=60")];

@@ -93,7 +93,12 @@ pub async fn create(
     session: Session,
     OrderPath(key): OrderPath,
 ) -> Result<(StatusCode, Json<OpenPayment>), ApiError> {
-    Ok((StatusCode::CREATED, Json(app.orders.pay(key, session.user).await?)))
+    let mut payment = app.orders.pay(key, session.user).await?;
+    // The sandbox's page is one of this server's.
+    if payment.pay_url.starts_with('/') {
+        payment.pay_url = app.settings.base_path.address(&payment.pay_url);
+    }
+    Ok((StatusCode::CREATED, Json(payment)))
 }
 
 /// What became of a payment.

@@ -19,6 +19,7 @@ use tracing::Span;
 use utoipa::OpenApi;
 
 use super::auth::Who;
+use super::below::below;
 use super::language::Language;
 use super::limits::{Which, limited};
 use super::problem::Code;
@@ -155,13 +156,14 @@ pub fn router(app: App) -> Router {
 
 /// Every route of the API, and its description.
 pub fn api(app: App) -> Router {
+    let description = openapi::routes(&app.settings.base_path);
     let routes = ROUTES.iter().map(|route| route.serve(&app)).fold(Router::new(), Router::merge);
     routes
         // `RUST_LOG=seckill::request=debug,tower_http=debug` shows each request. Failures are logged when they
         // become a problem, with their cause, and not a second time here.
         .layer(TraceLayer::new_for_http().make_span_with(request_span).on_failure(()))
         .with_state(app)
-        .merge(openapi::routes())
+        .merge(description)
         .merge(docs_page::routes())
 }
 
@@ -170,9 +172,9 @@ pub fn served(app: App, routes: Router) -> Router {
     let routes = routes
         .fallback(preface::no_route)
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) });
-    let origins = app.settings.allowed_origins.0.clone();
+    let (origins, base) = (app.settings.allowed_origins.0.clone(), app.settings.base_path.clone());
     let routes = with_common_layers(routes).layer(from_fn_with_state(app, close_while_draining));
-    if origins.is_empty() { routes } else { routes.layer(cross_origin(origins)) }
+    below(base, if origins.is_empty() { routes } else { routes.layer(cross_origin(origins)) })
 }
 
 /// The span of a request. It is off as long as no log and no trace wants it.

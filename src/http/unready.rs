@@ -8,10 +8,12 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::ApiError;
+use super::below::below;
 use super::health::{Readiness, refuses, status};
 use super::operations::healthz;
 use super::router::with_common_layers;
 use super::server::{self, ServerLimits};
+use crate::config::BasePath;
 use crate::store::DatabaseDurability;
 use redis_link::Redis;
 
@@ -20,14 +22,19 @@ const UNREADY_CONNECTIONS: usize = 1024;
 
 /// Answers for a server that has not reached its database yet, on threads of `http`, until the guard is dropped: it
 /// lives, and is not ready.
-pub fn answer_unready(http: &Runtime, listener: &TcpListener, redis: Redis) -> DropGuard {
+pub fn answer_unready(
+    http: &Runtime,
+    listener: &TcpListener,
+    redis: Redis,
+    base: BasePath,
+) -> DropGuard {
     let end = CancellationToken::new();
     let ended = end.clone().cancelled_owned();
     let _entered = http.enter();
     match server::second(listener) {
         Ok(listener) => {
             let limits = ServerLimits::of(UNREADY_CONNECTIONS);
-            http.spawn(server::serve(listener, unready(redis), limits, ended));
+            http.spawn(server::serve(listener, below(base, unready(redis)), limits, ended));
         }
         Err(error) => tracing::warn!(%error, "nobody is told that the server is not ready"),
     }

@@ -92,8 +92,8 @@ impl Assets {
         Self { version: hex::encode(&digest.finish().as_ref()[..8]), files }
     }
 
-    /// Where the asset of this name is.
-    pub(super) fn address(&self, name: &str) -> String {
+    /// The path of the asset of this name.
+    pub(super) fn path(&self, name: &str) -> String {
         assert!(self.find(name).is_some(), "{name} is no asset");
         format!("/assets/{}/{name}", self.version)
     }

@@ -75,7 +75,7 @@ fn render(site: &Site, language: Language) -> String {
         main: html! {
             h1 { (texts["title"]) }
             p { (texts["about"]) }
-            p { a href="/" { (texts["start"]) } }
+            p { a href=(site.base.address("/")) { (texts["start"]) } }
         },
         ..HtmlPage::of("", language, texts)
     };

@@ -80,22 +80,22 @@ impl<T: Serialize> HtmlPage<'_, T> {
         let page = html! {
             (DOCTYPE)
             html lang=(self.language.tag()) data-currency=(site.currency)
-                data-decimals=(site.currency.decimals()) {
+                data-decimals=(site.currency.decimals()) data-base=[site.base.below_root()] {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
                     title { (self.title) }
-                    link rel="icon" type="image/svg+xml" href=(site.assets.address(ICON));
+                    link rel="icon" type="image/svg+xml" href=(site.asset(ICON));
                     @for style in ["style.css"].iter().chain(self.styles) {
-                        link rel="stylesheet" href=(site.assets.address(style));
+                        link rel="stylesheet" href=(site.asset(style));
                     }
-                    link rel="modulepreload" href=(site.assets.address("page.js"));
+                    link rel="modulepreload" href=(site.asset("page.js"));
                     @for library in self.libraries {
-                        script defer src=(site.assets.address(library)) {}
+                        script defer src=(site.asset(library)) {}
                     }
                     @for module in self.modules {
-                        script type="module" src=(site.assets.address(module)) {}
+                        script type="module" src=(site.asset(module)) {}
                     }
                 }
                 body {
@@ -120,14 +120,14 @@ fn navigation(site: &Site, language: Language, path: &str) -> Markup {
     html! {
         header.top {
             div {
-                a.brand href="/" { "seckill" }
+                a.brand href=(site.base.address("/")) { "seckill" }
                 nav aria-label="seckill" {
                     @for (target, [english, chinese]) in site.navigation {
-                        a href=(target) aria-current=[(path == *target).then_some("page")] {
+                        a href=(site.base.address(target)) aria-current=[(path == *target).then_some("page")] {
                             (language.choose(english, chinese))
                         }
                     }
-                    a href="/docs/" { (frame["api"]) }
+                    a href=(site.base.address("/docs/")) { (frame["api"]) }
                 }
                 a #language href=(format!("?lang={}", frame["other_tag"])) lang=(frame["other_tag"])
                     hreflang=(frame["other_tag"]) { (frame["other_language"]) }

@@ -71,7 +71,7 @@ fn content(site: &Site, texts: &Texts) -> Markup {
                     }
                 }
             }
-            p { a #to-orders href={ (site.shop) "#orders" } { (texts["to_orders"]) } }
+            p { a #to-orders href={ (site.base.address(site.shop)) "#orders" } { (texts["to_orders"]) } }
         }
     }
 }

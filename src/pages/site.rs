@@ -1,6 +1,7 @@
 //! What the pages of one server share.
 
 use super::assets::{Asset, Assets};
+use crate::config::{BasePath, ServerArgs};
 use crate::model::Currency;
 
 /// A path, and its name in English and in Chinese.
@@ -19,6 +20,8 @@ pub struct Site {
     pub(super) shop: &'static str,
     /// Of prices.
     pub(super) currency: Currency,
+    /// Where below its host the server is.
+    pub(super) base: BasePath,
 }
 
 impl Default for Site {
@@ -35,18 +38,20 @@ impl Site {
         shop: &'static str,
         assets: &[Asset],
     ) -> Self {
-        Self { assets: Assets::with(assets), navigation, shop, currency: Currency::default() }
+        let (currency, base) = (Currency::default(), BasePath::default());
+        Self { assets: Assets::with(assets), navigation, shop, currency, base }
     }
 
-    /// The same pages, with prices in `currency`.
+    /// The pages of a server with these settings.
     #[must_use]
-    pub fn in_currency(self, currency: Currency) -> Self {
-        Self { currency, ..self }
+    pub fn of(settings: &ServerArgs) -> Self {
+        let (currency, base) = (settings.currency.clone(), settings.base_path.clone());
+        Self { currency, base, ..Self::default() }
     }
 
     /// Where the asset of this name is.
     #[must_use]
     pub fn asset(&self, name: &str) -> String {
-        self.assets.address(name)
+        self.base.address(&self.assets.path(name))
     }
 }

@@ -72,7 +72,7 @@ async fn the_page_and_what_it_names_are_served_by_us() {
         assert!(!is_elsewhere(name), "{name}");
         let address = match name.strip_prefix("./") {
             Some(name) => format!("/docs/{name}"),
-            None => name.to_owned(),
+            None => name.trim_start_matches("..").to_owned(),
         };
         let file = api.get(&address).await;
         assert!(!file.is(200).text.is_empty(), "{name}");

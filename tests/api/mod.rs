@@ -1,6 +1,7 @@
 //! The HTTP API, route by route, and the pages as they are served.
 
 mod audits;
+pub mod base_path;
 mod bodies;
 mod buying;
 pub mod connections;

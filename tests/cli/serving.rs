@@ -23,6 +23,7 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
         .with("SECKILL_ADDRESS_RATE", "600/10s")
         .with("SECKILL_ADMIN_PHONES", "")
         .with("SECKILL_ALLOWED_ORIGINS", "")
+        .with("SECKILL_BASE_PATH", "/shop")
         .with("SECKILL_BURST", "100")
         .with("SECKILL_BUYER_RATE", "off")
         .with("SECKILL_CONNECTIONS_PER_ADDRESS", "100")
@@ -53,8 +54,8 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
     assert_eq!(named.flatten().collect::<HashSet<_>>(), set, "{help}");
     let server = Node::listening(program.command(&["serve"]).stderr(Stdio::null())).await;
     let api = Api::at(world, server.address);
-    api.get("/readyz").await.is(200);
-    let board = api.get("/board").await.text;
+    api.get("/shop/readyz").await.is(200);
+    let board = api.get("/shop/board").await.text;
     assert!(board.contains(r#"data-currency="JPY" data-decimals="0""#), "{board}");
     let taken = program.run(&["serve", "--listen", &server.address.to_string()]).await;
     taken.refused(1, "cannot listen at");
@@ -246,26 +247,32 @@ async fn a_server_for_development_that_strangers_reach_says_so_where_errors_alon
     }
 }
 
-/// The check of the image asks where the server listens, whatever `SECKILL_LISTEN` says.
+/// The check of the image asks where the server listens, whatever `SECKILL_LISTEN` and `SECKILL_BASE_PATH` say. The server
+/// has not reached its database yet.
 #[tokio::test]
-async fn the_health_check_of_the_image_follows_the_address() {
+async fn the_health_check_of_the_image_follows_the_address_and_the_path() {
     let dockerfile = include_str!("../../Dockerfile").replace("\\\n", "");
     let check = dockerfile.lines().find(|line| line.starts_with("HEALTHCHECK")).unwrap();
     let check: Vec<String> = serde_json::from_str(check.split_once("CMD ").unwrap().1).unwrap();
-    let is_healthy = async |listen: &str| {
+    let is_healthy = async |listen: &str, base: &str| {
         let mut command = Command::new(&check[0]);
-        let run = command.args(&check[1..]).env("SECKILL_LISTEN", listen).output();
-        run.await.unwrap().status.success()
+        command.args(&check[1..]).env("SECKILL_LISTEN", listen).env("SECKILL_BASE_PATH", base);
+        command.output().await.unwrap().status.success()
     };
-    let server = Node::serve(&Program::on(&World::new().await), &[]).await;
-    let port = server.address.port();
-    for listen in [format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}"), format!("[::]:{port}")] {
-        assert!(is_healthy(&listen).await, "{listen}");
-    }
     let closed = ClosedPort::take();
-    assert!(!is_healthy(&format!("0.0.0.0:{}", closed.number)).await);
-    assert!(!is_healthy(&format!("127.0.0.2:{port}")).await);
-    server.stop().await;
+    let away = format!("postgres://postgres@127.0.0.1:{}/seckill", closed.number);
+    for (base, beside) in [("", "/shop"), ("/shop", "")] {
+        let program = Program::on(&World::new().await).with("DATABASE_URL", &away);
+        let server = Node::serve(&program.with("SECKILL_BASE_PATH", base), &[]).await;
+        let port = server.address.port();
+        for host in ["127.0.0.1", "0.0.0.0", "[::]"] {
+            assert!(is_healthy(&format!("{host}:{port}"), base).await, "{host}");
+        }
+        assert!(!is_healthy(&format!("127.0.0.1:{port}"), beside).await, "{base}");
+        assert!(!is_healthy(&format!("0.0.0.0:{}", closed.number), base).await);
+        assert!(!is_healthy(&format!("127.0.0.2:{port}"), base).await);
+        server.stop().await;
+    }
     assert!(dockerfile.contains("\nENV SECKILL_LISTEN=0.0.0.0:8080\n"));
     assert!(dockerfile.ends_with("\nCMD [\"serve\"]\n"), "a flag would win over the variable");
 }

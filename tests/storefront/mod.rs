@@ -1,5 +1,6 @@
 //! The storefront, in a real browser.
 
+mod below_a_path;
 mod cards;
 mod lines;
 mod lost_answers;

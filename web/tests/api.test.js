@@ -25,6 +25,13 @@ test("a question has its body as JSON, its token and the language of the page", 
   assert.deepEqual(headers, expected);
 });
 
+test("a server below a path of its host is asked there", async () => {
+  globalThis.document.documentElement.dataset = { base: "/shop" };
+  answer(200, "[]");
+  await api("GET", "/api/vouchers");
+  assert.equal(asked[0][0], "/shop/api/vouchers");
+});
+
 test("an answer without a body has none, and no answer, or one that is no JSON, has the status 0", async () => {
   answer(200, "");
   assert.deepEqual((await api("GET", "/")).body, null);

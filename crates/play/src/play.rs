@@ -11,7 +11,9 @@ use program::browser::opens;
 use program::node::NodeOptions;
 use program::sibling::Sibling;
 use seckill::cli::serve::{Gateways, Payments, ReadyServer, ServerOptions};
-use seckill::config::{HomeArgs, MAX_BURST, RedisSettings, SecretArgs, ServerArgs, StoreArgs};
+use seckill::config::{
+    BasePath, HomeArgs, MAX_BURST, RedisSettings, SecretArgs, ServerArgs, StoreArgs,
+};
 use seckill::http::address::reachable;
 use seckill::http::{App, api, served};
 use seckill::model::{Clock, SystemClock, UserId};
@@ -108,6 +110,8 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
     if has_demo_admin {
         server.admin_phones.0.insert(NOBODYS_PHONE.to_owned());
     }
+    // Its own pages name their addresses from the root.
+    server.base_path = BasePath::default();
     // The crowds come from one address.
     server.connections_per_address = server.connections_per_address.max(MAX_BURST / 2);
     let (strategy, burst) = (server.strategy.as_str(), server.burst as usize);

@@ -46,7 +46,11 @@ async fn the_answer_to_a_request_for_a_login_code_has_the_code() {
 async fn whoever_configures_administrators_or_listens_to_others_has_no_other_administrator() {
     let others: [(&str, &[(&str, &str)]); 4] = [
         ("127.0.0.1:0", &[("SECKILL_ADMIN_PHONES", "13800138000")]),
-        ("127.0.0.1:0", &[("SECKILL_TRUSTED_PROXIES", "10.0.0.0/8")]),
+        // It does not read the path.
+        (
+            "127.0.0.1:0",
+            &[("SECKILL_TRUSTED_PROXIES", "10.0.0.0/8"), ("SECKILL_BASE_PATH", "/shop")],
+        ),
         ("127.0.0.1:0", &[("SECKILL_SMS", "log"), ("SECKILL_ADMIN_PHONES", "13800138000")]),
         ("0.0.0.0:0", &[]),
     ];

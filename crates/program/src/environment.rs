@@ -16,9 +16,10 @@ use crate::ConfigError;
 const OF_NO_ARGUMENT: [&str; 2] = ["SECKILL_LOCK_FENCE", "SECKILL_LOG"];
 
 /// Those that may be empty, mostly lists: compose files set them whether there is a value or not.
-const LISTS: [&str; 5] = [
+const LISTS: [&str; 6] = [
     "SECKILL_ADMIN_PHONES",
     "SECKILL_ALLOWED_ORIGINS",
+    "SECKILL_BASE_PATH",
     "SECKILL_KEY_PREFIX",
     "SECKILL_LOGIN_LIMITS",
     "SECKILL_TRUSTED_PROXIES",

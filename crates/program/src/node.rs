@@ -72,8 +72,8 @@ impl Node {
             .args(["--strategy", options.strategy])
             .args(["--burst", &options.burst.to_string()])
             .args(["--connections-per-address", &options.connections.to_string()])
-            // No balancer has to notice that it ends.
-            .args(["--drain-delay", "0s"])
+            // No balancer has to notice that it ends, and none is before it.
+            .args(["--drain-delay", "0s", "--base-path", ""])
             // Where these secrets came from files.
             .env_remove("DATABASE_URL_FILE")
             .env_remove("REDIS_URL_FILE")

@@ -41,7 +41,8 @@ async fn demo(arguments: &[impl AsRef<OsStr>], urls: Option<(&str, &str)>) -> De
     let place = place();
     let json = place.path().join("demo.json");
     let mut command = seckill(&["demo", "--json", json.to_str().unwrap()]);
-    command.args(arguments).env("TMPDIR", place.path());
+    // Who has set a path for a server of theirs has a demo all the same.
+    command.args(arguments).env("TMPDIR", place.path()).env("SECKILL_BASE_PATH", "/shop");
     if let Some((database, redis)) = urls {
         command.env("DATABASE_URL", database).env("REDIS_URL", redis);
     }

@@ -287,7 +287,8 @@ impl World {
     /// The same with these options.
     pub async fn serve_with(&self, options: PurchasesOptions, proxies: Vec<IpNet>) -> SocketAddr {
         let app = self.app_with(options, proxies).await;
-        Self::serve_app(app, &Arc::new(Site::default()), Router::new())
+        let site = Arc::new(Site::of(&app.settings));
+        Self::serve_app(app, &site, Router::new())
     }
 
     /// This API on a port of its own, with these pages and more routes.
