@@ -12,6 +12,7 @@ mod arguments;
 pub mod audit;
 pub mod doctor;
 pub mod draw;
+pub mod gateways;
 pub mod migrate;
 pub mod orders;
 pub mod prune;

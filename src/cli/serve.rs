@@ -12,6 +12,7 @@ use rand::RngExt;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
+use super::gateways::{Gateways, Payments, sms_gateway};
 use super::stores::{Stores, secret_is_required};
 use crate::config::{
     self, ConfigError, GatewaySettings, HomeArgs, MAX_BURST, PaymentArgs, PhonePrefixes,
@@ -20,10 +21,9 @@ use crate::config::{
 use crate::http::health::Health;
 use crate::http::revocations::Revocations;
 use crate::http::server::ServerLimits;
-use crate::http::sms::{LogSms, SmsGateway};
 use crate::http::tokens::Tokens;
 use crate::http::unready;
-use crate::http::webhook::{SigningKey, Webhook};
+use crate::http::webhook::SigningKey;
 use crate::http::{self, App, AppParts, server};
 use crate::model::{SharedClock, SystemClock};
 use crate::orders::{Orders, PaymentGateway};
@@ -131,57 +131,6 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let site = Site::of(&app.settings);
     let routes = http::api(app.clone()).merge(pages::routes(&app, &Arc::new(site)));
     ready.run(http::served(app, routes), || ()).await
-}
-
-/// What a server reaches people and their money by.
-#[derive(Debug)]
-#[allow(missing_docs)] // the names and types say it
-pub struct Gateways {
-    /// What sends login codes; without it nobody can log in.
-    pub sms: Option<Box<dyn SmsGateway>>,
-    pub payments: Payments,
-}
-
-/// What takes payments.
-#[derive(Debug)]
-pub enum Payments {
-    /// Nobody can pay.
-    Nothing,
-    /// A page for development; it signs with the server's own secret.
-    Sandbox,
-    /// An operator's own service, and the key of what it says.
-    Http(Arc<dyn PaymentGateway>, SigningKey),
-}
-
-impl Payments {
-    fn with(settings: &GatewaySettings<'_>, is_private: bool) -> anyhow::Result<Self> {
-        match settings {
-            GatewaySettings::Nothing => {
-                tracing::warn!(
-                    "SECKILL_PAYMENTS is not set: vouchers that cost something can be ordered, and \
-                     nobody can pay for them (set it to http, or to sandbox for development)"
-                );
-                Ok(Self::Nothing)
-            }
-            GatewaySettings::Development => {
-                if !is_private {
-                    tracing::warn!(
-                        "SECKILL_PAYMENTS=sandbox: everybody who reaches this server can say that an \
-                         order is paid"
-                    );
-                }
-                Ok(Self::Sandbox)
-            }
-            GatewaySettings::Http { url, secret, previous } => {
-                let (url, secret) = ((*url).clone(), secret.as_bytes());
-                let previous = previous.map(str::as_bytes);
-                let webhook = Webhook::new(url, secret, Arc::new(SystemClock));
-                let webhook =
-                    webhook.context("no certificates of authorities for SECKILL_PAYMENTS_URL")?;
-                Ok(Self::Http(Arc::new(webhook), SigningKey::new(secret).or(previous)))
-            }
-        }
-    }
 }
 
 /// A server that listens and answers nobody yet.
@@ -335,25 +284,6 @@ async fn drained(stop: impl Future<Output = ()>, app: App, stopping: impl FnOnce
     }
     app.memory().events.close();
     stopping();
-}
-
-/// What sends login codes; `None`: nothing does.
-fn sms_gateway(settings: &GatewaySettings<'_>) -> anyhow::Result<Option<Box<dyn SmsGateway>>> {
-    match settings {
-        GatewaySettings::Nothing => {
-            tracing::warn!(
-                "SECKILL_SMS is not set: nobody can log in, POST /api/login-codes answers 503 \
-                 (set it to http, or to log for development)"
-            );
-            Ok(None)
-        }
-        GatewaySettings::Development => Ok(Some(Box::new(LogSms))),
-        GatewaySettings::Http { url, secret, .. } => {
-            let sms = Webhook::new((*url).clone(), secret.as_bytes(), Arc::new(SystemClock));
-            let sms = sms.context("no certificates of authorities for SECKILL_SMS_URL")?;
-            Ok(Some(Box::new(sms)))
-        }
-    }
 }
 
 async fn app_parts(

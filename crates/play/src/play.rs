@@ -10,7 +10,8 @@ use clap::Args;
 use program::browser::opens;
 use program::node::NodeOptions;
 use program::sibling::Sibling;
-use seckill::cli::serve::{Gateways, Payments, ReadyServer, ServerOptions};
+use seckill::cli::gateways::{Gateways, Payments};
+use seckill::cli::serve::{ReadyServer, ServerOptions};
 use seckill::config::{
     BasePath, HomeArgs, MAX_BURST, RedisSettings, SecretArgs, ServerArgs, StoreArgs,
 };
