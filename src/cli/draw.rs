@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 
+use super::arguments::Yes;
 use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
 use crate::model::{Beacon, Draw, DrawService, PUBLIC_NUMBER, VoucherId, is_public_number};
@@ -37,9 +38,8 @@ pub struct NumberArgs {
     id: VoucherId,
     /// Drand's randomness in hex, lower case; of another source all its digits; neither with leading zeros
     number: String,
-    /// Do it: nothing can take it back
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     database: DatabaseArgs,
 }
@@ -98,7 +98,8 @@ fn verify(VerifyArgs { file, service }: &VerifyArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn tell_number(NumberArgs { id, number, yes, database }: NumberArgs) -> anyhow::Result<()> {
+async fn tell_number(args: NumberArgs) -> anyhow::Result<()> {
+    let NumberArgs { id, number, yes, database } = args;
     if !is_public_number(&number) {
         return Err(ConfigError(PUBLIC_NUMBER.to_owned()).into());
     }
@@ -108,12 +109,9 @@ async fn tell_number(NumberArgs { id, number, yes, database }: NumberArgs) -> an
         if Beacon::read(&beacon).is_some_and(|source| !source.takes(&number)) {
             return Err(ConfigError(PUBLIC_NUMBER.to_owned()).into());
         }
-        if !yes {
-            return Err(ConfigError(format!(
-                "voucher {id} would be drawn with {number} as the number of \"{beacon}\", for good: add --yes"
-            ))
-            .into());
-        }
+        yes.or_say(format!(
+            "voucher {id} would be drawn with {number} as the number of \"{beacon}\", for good"
+        ))?;
         let told = entries::tell_number(database.pool(), id, &number).await;
         told.with_context(|| format!("the draw of voucher {id} did not take the number"))
     };

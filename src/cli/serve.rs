@@ -253,7 +253,10 @@ impl ReadyServer {
             .into());
         }
         database.watch_durability(args.require_durable);
-        tell_of_sequences(&database).await;
+        // Whoever adds a voucher would be told of a defect. A role that may not look is told of by doctor.
+        for lagging in database.lagging_sequences().await.unwrap_or_default() {
+            tracing::warn!("{lagging}: the next ids are taken. Run seckill migrate as their owner");
+        }
         let limits = limits(&args)?;
         let handles = (database, redis);
         let event_streams = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
@@ -288,18 +291,6 @@ impl ReadyServer {
         app.health.stop();
         app.database.close().await;
         stores.close().await
-    }
-}
-
-/// Whoever adds a voucher would be told of a defect.
-async fn tell_of_sequences(database: &Database) {
-    match database.lagging_sequences().await {
-        Ok(found) => found.iter().for_each(|lagging| {
-            tracing::warn!(
-                "{lagging}: the next ids are taken. Run seckill migrate as the owner of the tables"
-            );
-        }),
-        Err(error) => tracing::warn!(%error, "the sequences of ids could not be looked at"),
     }
 }
 

@@ -54,24 +54,12 @@ impl DatabaseArgs {
         access: Access,
         work: impl AsyncFnOnce(&Database) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        self.with_stores(access, async |_, database| work(database).await).await
-    }
-
-    /// The same for `work` that also needs Redis, where one is named or private.
-    ///
-    /// # Errors
-    /// As those of [`DatabaseArgs::with_database`].
-    pub async fn with_stores<T>(
-        &self,
-        access: Access,
-        work: impl AsyncFnOnce(&Stores, &Database) -> anyhow::Result<T>,
-    ) -> anyhow::Result<T> {
         let stores = Stores::open_database(&self.stores, &self.home).await?;
         let database = match access {
             Access::Read => stores.readable_database().await?,
             Access::Write => stores.migrated_database().await?,
         };
-        let done = work(&stores, &database).await;
+        let done = work(&database).await;
         database.close().await;
         let closed = stores.close().await;
         done.and_then(|done| closed.map(|()| done))

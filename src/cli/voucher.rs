@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use comfy_table::{ContentArrangement, Table, presets};
 use tokio::time::Instant;
 
-use super::arguments::{instant, words};
+use super::arguments::{Yes, instant, words};
 use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
 use crate::model::voucher_terms::{NewVoucher, VoucherChange};
@@ -140,9 +140,8 @@ pub struct OneArgs {
 pub struct CancelArgs {
     /// The voucher
     id: VoucherId,
-    /// Do it: nothing can take it back
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     database: DatabaseArgs,
 }
@@ -257,17 +256,16 @@ async fn change(
 
 /// Ends a sale, and its orders as far as they can be ended. Where it is broken off, the servers go on, and so does the
 /// same command.
-async fn cancel(database: &Database, id: VoucherId, yes: bool) -> anyhow::Result<()> {
+async fn cancel(database: &Database, id: VoucherId, yes: Yes) -> anyhow::Result<()> {
     let counted = async || -> anyhow::Result<OrderCounts> {
         let counts = cancelled_sales::count_orders(database.pool(), id).await?;
         counts.with_context(|| format!("there is no voucher {id}"))
     };
-    if !yes {
+    if !yes.is_given {
         let OrderCounts { unpaid, paid, .. } = counted().await?;
-        return Err(ConfigError(format!(
-            "{unpaid} unpaid orders of voucher {id} would be cancelled and {paid} paid ones refunded, for good: add --yes"
-        ))
-        .into());
+        yes.or_say(format!(
+            "{unpaid} unpaid orders of voucher {id} would be cancelled and {paid} paid ones refunded, for good"
+        ))?;
     }
     // First of all: from here on nobody buys.
     if !cancelled_sales::cancel(database.steps(), id).await? {

@@ -54,11 +54,6 @@ impl PhonePrefixes {
     pub fn limited(&self, phone: &str) -> Option<&str> {
         self.of(phone).filter(|prefix| *prefix != self.0[0])
     }
-
-    /// Those beside the first.
-    pub fn others(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().skip(1).map(String::as_str)
-    }
 }
 
 impl fmt::Display for PhonePrefixes {

@@ -81,10 +81,7 @@ async fn read(
     }
     let pool = database.pool();
     // The version is read first: what changes meanwhile is another version the next time.
-    let version = match part {
-        Part::Draw => entries::draw_version(pool, voucher).await?,
-        Part::Service => entries::service_version(pool, voucher).await?,
-    };
+    let version = entries::draw_version(pool, voucher, part == Part::Service).await?;
     let Some(version) = version else { return Ok(None) };
     if let Some(earlier) = earlier.filter(|earlier| earlier.version == version) {
         return Ok(Some(earlier));

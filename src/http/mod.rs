@@ -18,7 +18,6 @@ pub mod openapi;
 pub mod operations;
 pub mod orders;
 pub mod payments;
-mod preface;
 pub mod problem;
 pub mod query;
 pub mod request_id;

@@ -217,7 +217,7 @@ pub struct RefundsQuery {
     limit: PageLimit,
 }
 
-/// Money that waits to be given back, the oldest first; then money that went back twice, the oldest first.
+/// Money that waits to be given back, and money that went back twice, of the oldest order first.
 #[utoipa::path(get, path = "/api/refunds", tag = "payments", operation_id = "list_refunds",
     params(
         ("after" = Option<String>, Query, description = "only what comes after the refund of this payment"),

@@ -65,12 +65,6 @@ impl ApiError {
         Self { status: StatusCode::PAYLOAD_TOO_LARGE, ..error }
     }
 
-    /// HTTP/2 without TLS: an invalid request, with the status that HTTP has for it.
-    pub(super) fn http_2() -> Self {
-        let error = Self::invalid("this server speaks HTTP/1.1 alone");
-        Self { status: StatusCode::HTTP_VERSION_NOT_SUPPORTED, ..error }
-    }
-
     /// Too many requests; `wait` until the next may succeed.
     pub fn too_many_requests(wait: Duration) -> Self {
         Refusal::too_many_requests(wait).into()

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use axum::response::Response;
@@ -25,7 +25,6 @@ use tower::{Service, ServiceExt};
 
 use super::address::{ClientAddress, Peer, is_trusted};
 use super::limits::NETWORKS_TO_FILL_IT;
-use super::preface::Prefaced;
 use crate::model::{Full, Limit, Limiter, Permit};
 
 /// Connections that may wait to be accepted: a rush arrives within a moment.
@@ -237,16 +236,15 @@ where
         let idle = self.limits.idle_of(client, is_crowded);
         self.http.header_read_timeout(if is_reserved { RESERVED_HEAD } else { idle });
         self.http.keep_alive(!is_reserved);
-        let stream = Prefaced::new(Box::pin(with_time_outs(stream)));
+        let stream = Box::pin(with_time_outs(stream));
         let service = TowerToHyperService::new(service);
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
         let connection = self.graceful.watch(connection);
         tokio::spawn(async move {
-            // A client that breaks off is no error of the server.
             if is_reserved {
                 let _ = tokio::time::timeout(RESERVED_FOR, connection).await;
-            } else {
-                let _ = connection.await;
+            } else if let Err(error) = connection.await {
+                tell_of_http_2(&error, peer);
             }
             drop((permit, of_client));
         });
@@ -290,6 +288,20 @@ where
         if tokio::time::timeout(DRAIN_WITHIN, self.graceful.shutdown()).await.is_err() {
             tracing::warn!("requests that were not answered in time were dropped");
         }
+    }
+}
+
+/// A client that breaks off is no error of the server. But a proxy may be set to speak HTTP/2 without TLS, which hyper closes
+/// without a byte, and names in its words alone.
+fn tell_of_http_2(error: &hyper::Error, peer: Peer) {
+    static SAID: Once = Once::new();
+    if error.to_string().contains("HTTP2 preface") {
+        SAID.call_once(|| {
+            tracing::warn!(
+                address = %peer.ip(),
+                "HTTP/2 without TLS is refused: let the proxy speak HTTP/1.1 with this server (said once)"
+            );
+        });
     }
 }
 

@@ -8,7 +8,7 @@ use sqlx::{FromRow, Row};
 use super::columns::row;
 use super::statements::{Work, in_time};
 use super::time_limits::GIVES_WAY;
-use super::{DatabaseClock, DatabaseSession, Service, Stop, StoreError};
+use super::{DatabaseClock, DatabaseSession, Stop, StoreError};
 use crate::model::voucher_terms::{DEFAULT_PAY_WITHIN_S, MAX_ENTRIES, NewVoucher, VoucherChange};
 use crate::model::{Beacon, Code, Refusal, Voucher, VoucherId};
 
@@ -25,10 +25,6 @@ macro_rules! columns {
          s.revision"
     };
 }
-
-/// A move to another database copied the rows and not the sequence.
-const ID_IS_TAKEN: &str =
-    "the sequence of vouchers.id hands out ids that are taken: run seckill migrate";
 
 /// SQLSTATE of a number that its column cannot hold.
 const OUT_OF_RANGE: &str = "22003";
@@ -232,15 +228,7 @@ pub async fn create(
     .bind(Beacon::read(beacon).map(|beacon| beacon.at))
     .bind(previous.map(VoucherId::get))
     .bind(new.max_entries.unwrap_or(MAX_ENTRIES));
-    let insert = async |session: &mut DatabaseSession| {
-        query.fetch_one(session).await.map_err(|error| match error.as_database_error() {
-            Some(answer) if breaks(answer, "vouchers_pkey") => {
-                StoreError::defect(Service::Postgres, ID_IS_TAKEN)
-            }
-            _ => error.into(),
-        })
-    };
-    Work::statement(pool).run_or_refuse(insert).await
+    in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
 /// Those of `ids` that there are, in any order. Tells `clock` the time by which sales begin and end.
