@@ -166,16 +166,11 @@ impl Stores {
         }
         let database = Database::new(&self.database_url)?;
         match database.is_migrated().await {
-            Ok(true) => return Ok(database),
-            Ok(false) => {}
-            Err(error) => {
-                return match unmendable(&error) {
-                    Some(sentence) => Err(sentence.into()),
-                    None => Err(error).context("the database could not be read"),
-                };
-            }
+            Ok(true) => Ok(database),
+            Ok(false) => Err(needs_migration().into()),
+            Err(error) if let Some(sentence) = unmendable(&error) => Err(sentence.into()),
+            Err(error) => Err(error).context("the database could not be read"),
         }
-        Err(needs_migration().into())
     }
 
     /// A handle on the database, migrated. It waits for a database that is only just coming up.

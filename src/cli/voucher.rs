@@ -276,30 +276,25 @@ async fn cancel(database: &Database, id: VoucherId, yes: Yes) -> anyhow::Result<
     let (mut cancelled, mut refunded) = (0, 0);
     let (mut said, mut moved) = (Instant::now(), Instant::now());
     loop {
-        let step = winding_up.step(id).await;
-        let failure = match step {
+        match winding_up.step(id).await {
             Ok(step) if step.is_complete => break,
             Ok(step) => {
                 (cancelled, refunded) = (cancelled + step.cancelled, refunded + step.refunded);
                 moved = Instant::now();
-                None
             }
-            Err(error) => Some(error),
-        };
-        if said.elapsed() >= PROGRESS_EVERY {
-            let why =
-                failure.as_ref().map_or_else(String::new, |error| format!(" (waiting: {error})"));
-            eprintln!("{} of {} orders ended{why}", cancelled + refunded, unpaid + paid);
-            said = Instant::now();
-        }
-        // A buyer pays, or a server ends the same orders: it is tried again.
-        if let Some(error) = failure {
-            if moved.elapsed() >= WINDING_UP_FOR || !error.retry_may_help() {
+            // A buyer pays, or a server ends the same orders: it is tried again.
+            Err(error) if error.retry_may_help() && moved.elapsed() < WINDING_UP_FOR => {
+                tokio::time::sleep(WINDING_UP_AGAIN).await;
+            }
+            Err(error) => {
                 let what = "the sale is cancelled, but not all of its orders could be ended: the servers go on, and so \
                             does this command";
                 return Err(error).context(what);
             }
-            tokio::time::sleep(WINDING_UP_AGAIN).await;
+        }
+        if said.elapsed() >= PROGRESS_EVERY {
+            eprintln!("{} of {} orders ended", cancelled + refunded, unpaid + paid);
+            said = Instant::now();
         }
     }
     let OrderCounts { used, refunding, refunded: back, .. } = counted().await?;

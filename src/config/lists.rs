@@ -17,9 +17,8 @@ pub struct Phones(pub HashSet<String>);
 impl Phones {
     /// Whether `phone`, however it is spelled, is one of them.
     pub fn has(&self, phone: &str) -> bool {
-        let Self(phones) = self;
-        phones.contains(phone)
-            || normalized_phone(phone).is_some_and(|phone| phones.contains(&phone))
+        let has = |phone: &str| self.0.contains(phone);
+        has(phone) || normalized_phone(phone).is_some_and(|phone| has(&phone))
     }
 }
 

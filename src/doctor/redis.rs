@@ -40,7 +40,15 @@ pub async fn look(redis: &Redis, keys: &Keys, limits: &[Counted]) -> Vec<Finding
     let ping = async || redis.ping().await;
     let connection = Finding::connection("Redis connection", connected, SLOW_CONNECTION, ping);
     found.push(connection.await);
-    found.extend(rights_and_logins(redis, keys, limits).await);
+    let rights = "Redis rights";
+    match try_all(redis, keys, limits).await {
+        Ok(used_up) => {
+            found.extend([Finding::fine(rights, "all that serve needs"), logins(used_up)]);
+        }
+        Err(error) => {
+            found.push(Finding::broken(rights, format!("{error} (docs/reference.md has the ACL)")));
+        }
+    }
     found
 }
 
@@ -88,17 +96,6 @@ fn memory(info: &HashMap<&str, &str>) -> Finding {
 
 fn number(info: &HashMap<&str, &str>, name: &str) -> u64 {
     info.get(name).and_then(|text| text.parse().ok()).unwrap_or(0)
-}
-
-/// Whether the user may do what a purchase and a login do, and whether people can log in.
-async fn rights_and_logins(redis: &Redis, keys: &Keys, limits: &[Counted]) -> Vec<Finding> {
-    let about = "Redis rights";
-    match try_all(redis, keys, limits).await {
-        Ok(used_up) => vec![Finding::fine(about, "all that serve needs"), logins(used_up)],
-        Err(error) => {
-            vec![Finding::broken(about, format!("{error} (docs/reference.md has the ACL)"))]
-        }
-    }
 }
 
 fn logins(used_up: Option<UsedUp>) -> Finding {

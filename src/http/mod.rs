@@ -37,7 +37,7 @@ pub mod voucher_pages;
 pub mod vouchers;
 pub mod webhook;
 
-pub(crate) use accepted::accepted;
+pub(crate) use accepted::{accepted, accepts};
 pub use auth::Who;
 pub use language::Language;
 pub use limits::limited;

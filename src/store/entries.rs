@@ -103,15 +103,12 @@ fn granted(
         ("entered_before", ..) => Granted::EnteredBefore,
         ("left", ..) => Granted::Left,
         ("not_entered", ..) => Granted::NotEntered,
-        _ => match Refusal::read(word, *order, *until, || clock.now()) {
-            Some(refusal) => Granted::Refused(refusal),
-            None => {
-                return Err(StoreError::defect(
-                    Service::Postgres,
-                    format!("enter_line says {row:?}"),
-                ));
-            }
-        },
+        _ => {
+            let refusal = Refusal::read(word, *order, *until, || clock.now());
+            let defect =
+                || StoreError::defect(Service::Postgres, format!("enter_line says {row:?}"));
+            Granted::Refused(refusal.ok_or_else(defect)?)
+        }
     })
 }
 
@@ -328,20 +325,15 @@ pub async fn tell_number(pool: &PgPool, voucher: VoucherId, number: &str) -> Res
             }
         })
         .await?;
-    match told {
-        Some(None) => Ok(()),
-        Some(Some(Code::DrawOpen)) => Err(Refusal::from(Code::DrawOpen)
-            .detail("its entries are not closed, or its public number is not published yet")
-            .into()),
-        Some(Some(Code::InvalidRequest)) => {
-            Err(Refusal::from(Code::InvalidRequest).detail(PUBLIC_NUMBER).into())
-        }
-        Some(Some(Code::DrawClosed)) => Err(Refusal::from(Code::DrawClosed)
-            .detail("the draw has another number, or takes none")
-            .into()),
-        Some(Some(code)) => Err(code.into()),
-        None => Err(Refusal::from(Code::NotFound).detail("this voucher has no draw").into()),
-    }
+    let Some(code) = told.unwrap_or(Some(Code::NotFound)) else { return Ok(()) };
+    let detail = match code {
+        Code::NotFound => "this voucher has no draw",
+        Code::DrawOpen => "its entries are not closed, or its public number is not published yet",
+        Code::DrawClosed => "the draw has another number, or takes none",
+        Code::InvalidRequest => PUBLIC_NUMBER,
+        code => return Err(code.into()),
+    };
+    Err(Refusal::from(code).detail(detail).into())
 }
 
 /// A voucher, none of `except`, whose draw is due at `now` or whose line can be offered stock; the people for whom it is held;

@@ -165,20 +165,20 @@ async fn unchanged(
     })
 }
 
-/// The last voucher with this title that had a draw, if its sale was cancelled, or ended without being drawn: whoever did not
+/// For a draw the last voucher with this title that had one, if its sale was cancelled, or ended without being drawn: whoever did not
 /// like who won, or would have, could try again.
 async fn previous_draw(
     pool: &PgPool,
-    title: &str,
+    new: &NewVoucher,
     now: DateTime<Utc>,
 ) -> Result<Option<VoucherId>, StoreError> {
     let query = sqlx::query_scalar(
         "select id from vouchers join seckill_vouchers on voucher_id = id
-         where title = $1 and draw_time is not null
+         where $3::timestamptz is not null and title = $1 and draw_time is not null
            and (cancelled_at is not null or drawn_at is null and end_time <= $2)
          order by id desc limit 1",
     );
-    let query = query.bind(title).bind(now);
+    let query = query.bind(&new.title).bind(now).bind(new.draw_time);
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
@@ -190,10 +190,7 @@ pub async fn create(
 ) -> Result<Voucher, StoreError> {
     let (begin_time, end_time) = new.window(now);
     let beacon = new.draw_beacon.as_deref().unwrap_or_default();
-    let previous = match new.draw_time {
-        Some(_) => previous_draw(pool, &new.title, now).await?,
-        None => None,
-    };
+    let previous = previous_draw(pool, new, now).await?;
     let query = sqlx::query_as(concat!(
         "with v as (
            insert into vouchers
