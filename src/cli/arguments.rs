@@ -28,7 +28,7 @@ pub(super) fn words(text: &str) -> Result<String, String> {
 
 /// The flag of what nothing can take back.
 #[derive(Debug, Clone, Copy, Args)]
-pub(super) struct Yes {
+pub struct Yes {
     /// Do it: nothing can take it back. Without this, only say what would be done
     #[arg(long = "yes")]
     pub(super) is_given: bool,

@@ -61,10 +61,8 @@ fn published<T: DeserializeOwned>(file: &Path) -> anyhow::Result<T> {
         std::fs::read_to_string(file)
     };
     let text = text.map_err(|error| ConfigError(format!("{name} cannot be read: {error}")))?;
-    let published = serde_json::from_str(&text);
-    Ok(published.map_err(|error| {
-        ConfigError(format!("{name} is not what was published of a draw: {error}"))
-    })?)
+    let what = |error| format!("{name} is not what was published of a draw: {error}");
+    serde_json::from_str(&text).map_err(|error| ConfigError(what(error)).into())
 }
 
 fn verify(VerifyArgs { file, service }: &VerifyArgs) -> anyhow::Result<()> {

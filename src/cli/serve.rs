@@ -242,12 +242,9 @@ impl ReadyServer {
         let is_announced = unready.is_some();
         drop(unready);
         if args.require_durable && database.durability() == DatabaseDurability::Unsafe {
-            return Err(ConfigError(
-                "the database runs with fsync or full_page_writes off: switch both on, or do \
-                 without --require-durable"
-                    .to_owned(),
-            )
-            .into());
+            let what = "the database runs with fsync or full_page_writes off: switch both on, or do \
+                        without --require-durable";
+            anyhow::bail!(ConfigError(what.to_owned()));
         }
         database.watch_durability(args.require_durable);
         // Whoever adds a voucher would be told of a defect. A role that may not look is told of by doctor.

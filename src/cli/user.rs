@@ -1,7 +1,7 @@
 //! `seckill user`: what there is about a person is handed out, and erased.
 
 use anyhow::Context;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use program::OutputFile;
 use serde_json::Value;
 
@@ -30,21 +30,17 @@ pub enum UserCommand {
     ///
     /// Whoever has the phone next is another user. Refused while the phone is needed: for an order that is unpaid, for money
     /// on its way back, or for a place in a draw or a line of a sale that is on.
-    Erase(EraseArgs),
-}
-
-/// Whom to erase.
-#[derive(Debug, Args)]
-pub struct EraseArgs {
-    /// The phone that logs in
-    phone: String,
-    #[command(flatten)]
-    yes: Yes,
-    /// Who erases, to be kept beside the time [default: the role of the database]
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = words)]
-    by: Option<String>,
-    #[command(flatten)]
-    database: DatabaseArgs,
+    Erase {
+        /// The phone that logs in
+        phone: String,
+        #[command(flatten)]
+        yes: Yes,
+        /// Who erases, to be kept beside the time [default: the role of the database]
+        #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = words)]
+        by: Option<String>,
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
 }
 
 /// Runs the command.
@@ -55,9 +51,10 @@ pub async fn run(command: UserCommand) -> anyhow::Result<()> {
                 async |database: &Database| out.write_json(&find(database, &phone).await?.1);
             database.with_database(Access::Read, export).await
         }
-        UserCommand::Erase(args) => {
-            let erase = async |database: &Database| erase(database, &args).await;
-            args.database.with_database(Access::Write, erase).await
+        UserCommand::Erase { phone, yes, by, database } => {
+            let erase =
+                async |database: &Database| erase(database, &phone, yes, by.as_deref()).await;
+            database.with_database(Access::Write, erase).await
         }
     }
 }
@@ -76,8 +73,8 @@ fn rows<'a>(of: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
     of[list].as_array().into_iter().flatten()
 }
 
-async fn erase(database: &Database, args: &EraseArgs) -> anyhow::Result<()> {
-    let (user, document) = find(database, &args.phone).await?;
+async fn erase(database: &Database, phone: &str, yes: Yes, by: Option<&str>) -> anyhow::Result<()> {
+    let (user, document) = find(database, phone).await?;
     let orders = || rows(&document, "orders");
     let unpaid = orders().filter(|order| order["status"] == "unpaid").count();
     let refunds = orders().flat_map(|order| rows(order, "refunds"));
@@ -90,11 +87,11 @@ async fn erase(database: &Database, args: &EraseArgs) -> anyhow::Result<()> {
              payment gateway, {waiting} entries wait in a draw or a line"
         );
     }
-    args.yes.or_say(format!(
+    yes.or_say(format!(
         "the phone of user {user} would go for good, and {} orders stay as those of a number",
         orders().count()
     ))?;
-    if !persons::erase(database.pool(), user, args.by.as_deref()).await? {
+    if !persons::erase(database.pool(), user, by).await? {
         anyhow::bail!("another command has erased user {user} meanwhile");
     }
     program::say(format!("user {user} is erased"))

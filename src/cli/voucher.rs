@@ -230,9 +230,8 @@ async fn edit(args: EditArgs) -> anyhow::Result<()> {
         ..VoucherChange::default()
     };
     if edited == VoucherChange::default() {
-        return Err(
-            ConfigError("say what to change: seckill voucher edit --help".to_owned()).into()
-        );
+        let what = "say what to change: seckill voucher edit --help";
+        anyhow::bail!(ConfigError(what.to_owned()));
     }
     change(id, edited, &database).await
 }

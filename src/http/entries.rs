@@ -110,9 +110,8 @@ async fn document(
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
     app.admit_anybody(from)?;
-    let document = app.memory().draws.get(of).await?;
-    let document =
-        document.ok_or_else(|| ApiError::new(Code::NotFound).detail("this voucher has no draw"))?;
+    let none = || ApiError::new(Code::NotFound).detail("this voucher has no draw");
+    let document = app.memory().draws.get(of).await?.ok_or_else(none)?;
     Ok(document.answer(headers))
 }
 

@@ -82,11 +82,6 @@ impl ServerLimits {
         }
     }
 
-    /// Connections of one IPv6 /48 at once. (The network of an IPv4 address is the address.)
-    fn connections_of_a_network(&self) -> usize {
-        self.connections_of_a_peer.max(self.connections / NETWORKS_TO_FILL_IT)
-    }
-
     /// The client whose connections are counted; `None`: a load balancer's are not.
     fn client(&self, peer: IpAddr) -> Option<ClientAddress> {
         (!is_trusted(peer, &self.exempt)).then_some(ClientAddress(peer))
@@ -190,6 +185,9 @@ where
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).max_buf_size(MAX_BUFFER_BYTES);
         let of_one = |count| Limiter::new(Limit { share: Some(count), ..Limit::NONE });
+        // Connections of one IPv6 /48 at once. (The network of an IPv4 address is the address.)
+        let of_a_network =
+            limits.connections_of_a_peer.max(limits.connections / NETWORKS_TO_FILL_IT);
         Self {
             service,
             http,
@@ -197,7 +195,7 @@ where
             permits: Arc::new(Semaphore::new(limits.connections)),
             reserve: Arc::new(Semaphore::new(limits.reserve)),
             peers: of_one(limits.connections_of_a_peer),
-            networks: of_one(limits.connections_of_a_network()),
+            networks: of_one(of_a_network),
             warned: None,
             limits,
         }

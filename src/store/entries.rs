@@ -275,10 +275,8 @@ pub async fn line(pool: &PgPool, voucher: VoucherId) -> Result<Option<Line>, Sto
 
 /// Where the public number of the draw of `voucher` comes from; `None`: it has no draw.
 pub async fn beacon(pool: &PgPool, voucher: VoucherId) -> Result<Option<String>, StoreError> {
-    let query = sqlx::query_scalar(
-        "select draw_beacon from vouchers where id = $1 and draw_time is not null",
-    );
-    let query = query.bind(voucher.get());
+    let beacon = "select draw_beacon from vouchers where id = $1 and draw_time is not null";
+    let query = sqlx::query_scalar(beacon).bind(voucher.get());
     in_time(pool, async |session| query.fetch_optional(session).await).await
 }
 

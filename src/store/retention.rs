@@ -18,10 +18,8 @@ pub type RemovedRow = (String, String);
 
 /// Vouchers whose sales ended before `before`, the oldest first.
 pub async fn find_over(pool: &PgPool, before: DateTime<Utc>) -> Result<Vec<VoucherId>, StoreError> {
-    let query = sqlx::query_scalar(
-        "select voucher_id from seckill_vouchers where end_time < $1 order by 1",
-    )
-    .bind(before);
+    let over = "select voucher_id from seckill_vouchers where end_time < $1 order by 1";
+    let query = sqlx::query_scalar(over).bind(before);
     Work::snapshot(REMOVED_WITHIN, pool).run(async |session| query.fetch_all(session).await).await
 }
 
