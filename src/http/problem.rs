@@ -186,10 +186,10 @@ pub(super) fn write(
     // store's handle or the circuit breaker.
     let code = error.kind.code;
     match &error.cause {
-        Some((Level::ERROR, cause)) => {
-            tracing::error!(%cause, code, request_id, "a request failed")
+        Some((Level::ERROR, error)) => {
+            tracing::error!(%error, code, request_id, "a request failed")
         }
-        Some((_, cause)) => tracing::debug!(%cause, code, request_id, "a request failed"),
+        Some((_, error)) => tracing::debug!(%error, code, request_id, "a request failed"),
         None => {}
     }
     *response.body_mut() = error.to_json(language, request_id).into();

@@ -192,7 +192,8 @@ impl StoreError {
 
     /// Whether nothing came back at all, before the time was over.
     pub(super) fn is_silence(&self) -> bool {
-        matches!(self, Self::Unavailable { cause, .. } | Self::Unknown { cause, .. } if cause.is::<TimedOut>())
+        matches!(self, Self::Unavailable { cause, .. } | Self::Unknown { cause, .. }
+            if cause.is::<TimedOut>())
     }
 
     /// Whether the session knows the statement as it was before a migration. Nothing was done, and a new
