@@ -338,6 +338,19 @@ exception when unique_violation or lock_not_available then
 end
 $$;
 
+-- Those of the sorted `wanted` vouchers that no buyer has already, or wants twice, and how many of each are asked for.
+create function without_owned(vouchers bigint[], users bigint[], wanted bigint[], out fresh bigint[], out counts bigint[])
+language plpgsql
+as $$
+begin
+    select array_agg(v order by v), array_agg(n order by v) into fresh, counts
+    from (select v, count(*) as n from unnest(vouchers, users) a (v, buyer) group by v
+          having count(*) = count(distinct buyer) and not bool_or(exists (
+              select from orders o where o.voucher_id = v and o.user_id = buyer and is_live(o.status)))) one
+    where wanted[width_bucket(v, wanted)] = v;
+end
+$$;
+
 -- Orders of many vouchers. Those of a voucher whose row another session holds are `held`, and nothing was done for them. If all
 -- are of one voucher, a row that is held is the error `lock_not_available`.
 create function sell_many(vouchers bigint[], ids bigint[], users bigint[], times timestamptz[])
@@ -382,12 +395,7 @@ begin
           from unnest(vouchers, users) a (v, buyer) group by v) asked
     where sales[width_bucket(v, sales)] = v and n <= stocks[width_bucket(v, sales)] and is_too_soon is not true;
     if not insert_at_once(vouchers, ids, users, times, at_once, sales, prices, pay_bys) then
-        -- Once more, without the vouchers that a buyer has already, or wants twice.
-        select array_agg(v order by v), array_agg(n order by v) into at_once, counts
-        from (select v, count(*) as n from unnest(vouchers, users) a (v, buyer) group by v
-              having count(*) = count(distinct buyer) and not bool_or(exists (
-                  select from orders o where o.voucher_id = v and o.user_id = buyer and is_live(o.status)))) fresh
-        where at_once[width_bucket(v, at_once)] = v;
+        select fresh.* into at_once, counts from without_owned(vouchers, users, at_once) fresh;
         if not insert_at_once(vouchers, ids, users, times, at_once, sales, prices, pay_bys) then
             at_once := '{}';
         end if;

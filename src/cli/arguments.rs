@@ -1,7 +1,9 @@
 //! Values of flags that need more than a type.
 
 use chrono::{DateTime, NaiveDateTime, Utc};
+use clap::Args;
 
+use crate::config::ConfigError;
 use crate::model::voucher_terms::to_the_microsecond;
 
 /// An instant with its zone. One without is told what to write.
@@ -21,5 +23,20 @@ pub(super) fn words(text: &str) -> Result<String, String> {
     match text.starts_with("--") {
         true => Err("a text is missing before this flag".to_owned()),
         false => Ok(text.to_owned()),
+    }
+}
+
+/// The flag of what nothing can take back.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Yes {
+    /// Do it: nothing can take it back. Without this, only say what would be done
+    #[arg(long = "yes")]
+    pub(super) is_given: bool,
+}
+
+impl Yes {
+    /// Without the flag, an error that says `what` would be done.
+    pub(super) fn or_say(self, what: String) -> Result<(), ConfigError> {
+        if self.is_given { Ok(()) } else { Err(ConfigError(format!("{what}: add --yes"))) }
     }
 }

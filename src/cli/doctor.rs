@@ -7,7 +7,6 @@ use clap::Args;
 use program::{FAILED, UNUSABLE, say};
 
 use super::serve::Configuration;
-use crate::config::{PhonePrefixes, ServerArgs};
 use crate::doctor::{Finding, Level, postgres, redis, settings};
 use crate::model::SystemClock;
 use crate::store::{self, Database, DatabaseClock, Keys};
@@ -44,11 +43,8 @@ pub async fn run(DoctorArgs { configuration: args }: DoctorArgs) -> anyhow::Resu
     tell(postgres::look(&database, &clock).await)?;
     database.close().await;
     let keys = Keys::with_prefix(stores.redis.key_prefix.as_str());
-    let ServerArgs { login_limits, sms_countries, .. } = &args.options.server;
-    let countries = sms_countries.iter().flat_map(PhonePrefixes::others);
-    // The one that closes the login for all is named before the others.
-    let shared: Vec<_> = login_limits.shared(countries).into_iter().rev().collect();
-    tell(redis::look(&store::redis(&redis_url, None)?, &keys, &shared).await)?;
+    let limits = args.options.server.login_limits.of_all_codes();
+    tell(redis::look(&store::redis(&redis_url, None)?, &keys, &limits).await)?;
     let sms = settings::of_gateway("SMS gateway", "SECKILL_SMS", &sms).await;
     let payments = settings::of_gateway("payment gateway", "SECKILL_PAYMENTS", &payments).await;
     tell(sms.into_iter().chain(payments).collect())?;

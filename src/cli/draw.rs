@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 
+use super::arguments::Yes;
 use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
 use crate::model::{Beacon, Draw, DrawService, PUBLIC_NUMBER, VoucherId, is_public_number};
@@ -37,9 +38,8 @@ pub struct NumberArgs {
     id: VoucherId,
     /// Drand's randomness in hex, lower case; of another source all its digits; neither with leading zeros
     number: String,
-    /// Do it: nothing can take it back
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     database: DatabaseArgs,
 }
@@ -61,10 +61,8 @@ fn published<T: DeserializeOwned>(file: &Path) -> anyhow::Result<T> {
         std::fs::read_to_string(file)
     };
     let text = text.map_err(|error| ConfigError(format!("{name} cannot be read: {error}")))?;
-    let published = serde_json::from_str(&text);
-    Ok(published.map_err(|error| {
-        ConfigError(format!("{name} is not what was published of a draw: {error}"))
-    })?)
+    let what = |error| format!("{name} is not what was published of a draw: {error}");
+    serde_json::from_str(&text).map_err(|error| ConfigError(what(error)).into())
 }
 
 fn verify(VerifyArgs { file, service }: &VerifyArgs) -> anyhow::Result<()> {
@@ -98,7 +96,8 @@ fn verify(VerifyArgs { file, service }: &VerifyArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn tell_number(NumberArgs { id, number, yes, database }: NumberArgs) -> anyhow::Result<()> {
+async fn tell_number(args: NumberArgs) -> anyhow::Result<()> {
+    let NumberArgs { id, number, yes, database } = args;
     if !is_public_number(&number) {
         return Err(ConfigError(PUBLIC_NUMBER.to_owned()).into());
     }
@@ -108,12 +107,9 @@ async fn tell_number(NumberArgs { id, number, yes, database }: NumberArgs) -> an
         if Beacon::read(&beacon).is_some_and(|source| !source.takes(&number)) {
             return Err(ConfigError(PUBLIC_NUMBER.to_owned()).into());
         }
-        if !yes {
-            return Err(ConfigError(format!(
-                "voucher {id} would be drawn with {number} as the number of \"{beacon}\", for good: add --yes"
-            ))
-            .into());
-        }
+        yes.or_say(format!(
+            "voucher {id} would be drawn with {number} as the number of \"{beacon}\", for good"
+        ))?;
         let told = entries::tell_number(database.pool(), id, &number).await;
         told.with_context(|| format!("the draw of voucher {id} did not take the number"))
     };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use axum::http::Uri;
 
 use crate::config::GatewaySettings;
 use crate::http::sms::{LogSms, SmsGateway};
@@ -50,12 +51,8 @@ impl Payments {
                 Ok(Self::Sandbox)
             }
             GatewaySettings::Http { url, secret, previous } => {
-                let (url, secret) = ((*url).clone(), secret.as_bytes());
-                let previous = previous.map(str::as_bytes);
-                let webhook = Webhook::new(url, secret, Arc::new(SystemClock));
-                let webhook =
-                    webhook.context("no certificates of authorities for SECKILL_PAYMENTS_URL")?;
-                Ok(Self::Http(Arc::new(webhook), SigningKey::new(secret).or(previous)))
+                let key = SigningKey::new(secret.as_bytes()).or(previous.map(str::as_bytes));
+                Ok(Self::Http(Arc::new(webhook("SECKILL_PAYMENTS_URL", url, secret)?), key))
             }
         }
     }
@@ -75,9 +72,12 @@ pub(super) fn sms_gateway(
         }
         GatewaySettings::Development => Ok(Some(Box::new(LogSms))),
         GatewaySettings::Http { url, secret, .. } => {
-            let sms = Webhook::new((*url).clone(), secret.as_bytes(), Arc::new(SystemClock));
-            let sms = sms.context("no certificates of authorities for SECKILL_SMS_URL")?;
-            Ok(Some(Box::new(sms)))
+            Ok(Some(Box::new(webhook("SECKILL_SMS_URL", url, secret)?)))
         }
     }
+}
+
+fn webhook(variable: &str, url: &Uri, secret: &str) -> anyhow::Result<Webhook> {
+    let webhook = Webhook::new(url.clone(), secret.as_bytes(), Arc::new(SystemClock));
+    webhook.with_context(|| format!("no certificates of authorities for {variable}"))
 }

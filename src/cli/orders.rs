@@ -5,8 +5,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use strum::VariantNames;
 
+use super::arguments::Yes;
 use super::stores::{Access, DatabaseArgs};
-use crate::config::ConfigError;
 use crate::model::order_csv::{CsvReader, csv};
 use crate::model::{Code, Currency, Order, OrderId, OrderStatus, Refusal, VoucherId};
 use crate::store::order_steps::{self, AdministratorStep};
@@ -32,9 +32,8 @@ pub struct SettleArgs {
     /// Its voucher: needed only where orders of several vouchers have the id
     #[arg(long, value_name = "ID")]
     voucher: Option<VoucherId>,
-    /// Do it: the buyer has the money, and the voucher is sold again. Without this, only say what would be done
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     database: DatabaseArgs,
 }
@@ -84,14 +83,14 @@ pub async fn run(command: OrdersCommand) -> anyhow::Result<()> {
     }
 }
 
-async fn settle(database: &Database, key: OrderKey, yes: bool) -> anyhow::Result<()> {
+async fn settle(database: &Database, key: OrderKey, yes: Yes) -> anyhow::Result<()> {
     let (id, step) = (key.id, AdministratorStep::SettleOutside);
     let settle = async || -> Result<Order, Stop> {
         let order = orders::find(database.pool(), key, None).await?;
         if order.status != step.from() {
             return Err(Refusal::order_state(order.status).into());
         }
-        if yes {
+        if yes.is_given {
             order_steps::take(database.steps(), step, &order, None).await?;
         }
         Ok(order)
@@ -103,12 +102,9 @@ async fn settle(database: &Database, key: OrderKey, yes: bool) -> anyhow::Result
         stop => stop,
     });
     let Order { amount, .. } = settled.with_context(|| format!("order {id} was not settled"))?;
-    if !yes {
-        return Err(ConfigError(format!(
-            "order {id} of {amount} would be refunded for good, without the payment gateway: add --yes"
-        ))
-        .into());
-    }
+    yes.or_say(format!(
+        "order {id} of {amount} would be refunded for good, without the payment gateway"
+    ))?;
     program::say(format!("order {id} is refunded: settled outside the gateway"))
 }
 

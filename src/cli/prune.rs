@@ -12,17 +12,17 @@ use clap::Args;
 
 use super::stores::{Access, DatabaseArgs};
 use crate::purchase::audit;
-use crate::store::retention::{self, Then};
+use crate::store::retention::{self, RemovedRow};
 use crate::store::{Database, order_steps};
 
-/// Orders that one transaction removes.
-const AT_ONCE: i64 = 1_000;
+/// Orders whose rows are in memory at once.
+const AT_ONCE: i64 = 10_000;
 
 /// Remove what ended long ago: orders with their steps and money, then their sales and entries
 ///
 /// Of sales that are over: orders that are used, cancelled or refunded. Those that are unpaid, paid or refunding stay, and
 /// with them the sale and its draw. A sale in which `seckill audit` finds something wrong stays as it is, and so does money
-/// that belongs to no payment. Where the command is broken off, every audit holds, and the same command goes on.
+/// that belongs to no payment. A sale goes on its own: where the command is broken off, the same command goes on.
 #[derive(Debug, Args)]
 pub struct PruneArgs {
     /// How long the sale must be over and the order untouched, such as 365d; at least a day
@@ -52,9 +52,8 @@ pub async fn run(args: PruneArgs) -> anyhow::Result<()> {
 }
 
 /// Once this has returned, the rows are in the file also if the machine fails.
-fn keep(file: &mut File, rows: &[(String, String)]) -> io::Result<()> {
-    let line =
-        |(table, row): &(String, String)| format!("{{\"table\":\"{table}\",\"row\":{row}}}\n");
+fn keep(file: &mut File, rows: &[RemovedRow]) -> io::Result<()> {
+    let line = |(table, row): &RemovedRow| format!("{{\"table\":\"{table}\",\"row\":{row}}}\n");
     file.write_all(rows.iter().map(line).collect::<String>().as_bytes())?;
     // A pipe takes no such order.
     let done = file.sync_data();
@@ -75,26 +74,14 @@ async fn prune(database: &Database, args: &PruneArgs) -> anyhow::Result<()> {
             eprintln!("voucher {voucher} stays as it is: see seckill audit --voucher {voucher}");
             continue;
         }
-        // A rehearsal is one transaction, which is taken back.
-        let (mut is_done, mut kept) = (false, Ok(()));
-        while !is_done && kept.is_ok() {
-            let then = |rows: Vec<(String, String)>| {
-                is_done = rows.is_empty();
-                kept = file.as_mut().map_or(Ok(()), |file| keep(file, &rows));
-                for (table, _) in rows {
-                    *counts.entry(table).or_insert(0) += 1;
-                }
-                match args.dry_run {
-                    true if !is_done => Then::GoOn,
-                    false if kept.is_ok() => Then::Commit,
-                    _ => Then::TakeBack,
-                }
-            };
-            let removed = retention::remove(pool, voucher, before, AT_ONCE, then).await;
-            removed.with_context(|| {
-                format!("not all of voucher {voucher} was removed; the same command goes on")
-            })?;
-        }
+        let take = |rows: &[RemovedRow]| {
+            for (table, _) in rows {
+                *counts.entry(table.clone()).or_insert(0) += 1;
+            }
+            file.as_mut().map_or(Ok(()), |file| keep(file, rows))
+        };
+        let removed = retention::remove(pool, voucher, before, AT_ONCE, args.dry_run, take).await;
+        let kept = removed.with_context(|| format!("nothing of voucher {voucher} was removed"))?;
         kept.context("cannot write the export, and what is not in it stays")?;
     }
     let words: Vec<String> = counts.iter().map(|(table, n)| format!("{n} {table}")).collect();

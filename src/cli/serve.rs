@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use axum::Router;
+use axum::http::Uri;
 use clap::Args;
 use rand::RngExt;
 use tokio::net::TcpListener;
@@ -194,15 +195,15 @@ impl ReadyServer {
         let is_announced = unready.is_some();
         drop(unready);
         if args.require_durable && database.durability() == DatabaseDurability::Unsafe {
-            return Err(ConfigError(
-                "the database runs with fsync or full_page_writes off: switch both on, or do \
-                 without --require-durable"
-                    .to_owned(),
-            )
-            .into());
+            let what = "the database runs with fsync or full_page_writes off: switch both on, or do \
+                        without --require-durable";
+            anyhow::bail!(ConfigError(what.to_owned()));
         }
         database.watch_durability(args.require_durable);
-        tell_of_sequences(&database).await;
+        // Whoever adds a voucher would be told of a defect. A role that may not look is told of by doctor.
+        for lagging in database.lagging_sequences().await.unwrap_or_default() {
+            tracing::warn!("{lagging}: the next ids are taken. Run seckill migrate as their owner");
+        }
         let limits = limits(&args)?;
         let handles = (database, redis);
         let event_streams = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
@@ -238,18 +239,6 @@ impl ReadyServer {
         app.health.stop();
         app.database.close().await;
         stores.close().await
-    }
-}
-
-/// Whoever adds a voucher would be told of a defect.
-async fn tell_of_sequences(database: &Database) {
-    match database.lagging_sequences().await {
-        Ok(found) => found.iter().for_each(|lagging| {
-            tracing::warn!(
-                "{lagging}: the next ids are taken. Run seckill migrate as the owner of the tables"
-            );
-        }),
-        Err(error) => tracing::warn!(%error, "the sequences of ids could not be looked at"),
     }
 }
 

@@ -54,24 +54,12 @@ impl DatabaseArgs {
         access: Access,
         work: impl AsyncFnOnce(&Database) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        self.with_stores(access, async |_, database| work(database).await).await
-    }
-
-    /// The same for `work` that also needs Redis, where one is named or private.
-    ///
-    /// # Errors
-    /// As those of [`DatabaseArgs::with_database`].
-    pub async fn with_stores<T>(
-        &self,
-        access: Access,
-        work: impl AsyncFnOnce(&Stores, &Database) -> anyhow::Result<T>,
-    ) -> anyhow::Result<T> {
         let stores = Stores::open_database(&self.stores, &self.home).await?;
         let database = match access {
             Access::Read => stores.readable_database().await?,
             Access::Write => stores.migrated_database().await?,
         };
-        let done = work(&stores, &database).await;
+        let done = work(&database).await;
         database.close().await;
         let closed = stores.close().await;
         done.and_then(|done| closed.map(|()| done))
@@ -154,15 +142,10 @@ impl Stores {
         Ok(Self::named(args, database_url, args.named_redis()?.unwrap_or_default()))
     }
 
-    /// Whether the servers are private and another process's.
-    pub fn are_attached(&self) -> bool {
-        self.servers.as_ref().is_some_and(Servers::is_attached)
-    }
-
     /// Which of the servers are private, and where, in words; `None` when both were named.
     pub fn private(&self) -> Option<String> {
         let servers = self.servers.as_ref()?;
-        let whose = if self.are_attached() { "another seckill's private" } else { "private" };
+        let whose = if servers.is_attached() { "another seckill's private" } else { "private" };
         let which = match (servers.database_url(), servers.redis_url()) {
             (Some(_), Some(_)) => "PostgreSQL and Redis",
             (Some(_), None) => "PostgreSQL",
@@ -178,16 +161,11 @@ impl Stores {
         }
         let database = Database::new(&self.database_url)?;
         match database.is_migrated().await {
-            Ok(true) => return Ok(database),
-            Ok(false) => {}
-            Err(error) => {
-                return match unmendable(&error) {
-                    Some(sentence) => Err(sentence.into()),
-                    None => Err(error).context("the database could not be read"),
-                };
-            }
+            Ok(true) => Ok(database),
+            Ok(false) => Err(needs_migration().into()),
+            Err(error) if let Some(sentence) = unmendable(&error) => Err(sentence.into()),
+            Err(error) => Err(error).context("the database could not be read"),
         }
-        Err(needs_migration().into())
     }
 
     /// A handle on the database, migrated. It waits for a database that is only just coming up.
@@ -208,11 +186,10 @@ impl Stores {
         // Now, and not at the first use: the first buyers would be refused where making them takes long.
         let has_all = database.has_all_connections().await;
         if !has_all && database.is_behind_pooler() {
-            return Err(ConfigError(format!(
+            bail!(ConfigError(format!(
                 "the connection pooler does not give each of the {CONNECTIONS} connections of this server a \
                  session: let it pool by transaction, or give it {CONNECTIONS} sessions for each server process"
-            ))
-            .into());
+            )));
         }
         if !has_all {
             tracing::warn!(
@@ -237,11 +214,8 @@ impl Stores {
             return Ok(secret.clone());
         }
         if args.secret_previous.is_some() {
-            return Err(ConfigError(
-                "SECKILL_SECRET_PREVIOUS is set and SECKILL_SECRET is not: name the new secret, too"
-                    .to_owned(),
-            )
-            .into());
+            let what = "SECKILL_SECRET_PREVIOUS is set and SECKILL_SECRET is not: name the new secret, too";
+            bail!(ConfigError(what.to_owned()));
         }
         let private = self.servers.as_ref().is_some_and(|servers| servers.database_url().is_some());
         let Some(home) = self.home.as_ref().filter(|_| private) else {

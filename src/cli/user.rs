@@ -1,30 +1,22 @@
-//! `seckill user`: what there is about a person is shown, handed out, and erased.
-
-use std::collections::BTreeMap;
+//! `seckill user`: what there is about a person is handed out, and erased.
 
 use anyhow::Context;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use program::OutputFile;
 use serde_json::Value;
 
-use super::arguments::words;
-use super::stores::{Access, DatabaseArgs, Stores};
+use super::arguments::{Yes, words};
+use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
 use crate::model::{UserId, normalized_phone};
-use crate::store::{self, Database, Keys, login_codes, persons};
+use crate::store::{Database, persons};
 
-/// Show, export or erase what there is about a person
+/// Export or erase what there is about a person
 #[derive(Debug, Subcommand)]
 #[allow(missing_docs)] // of the fields: what each says of itself is for the reader of `--help`
 pub enum UserCommand {
-    /// Show who has a phone, since when, and how many orders and entries there are
-    Show {
-        /// The phone that logs in
-        phone: String,
-        #[command(flatten)]
-        database: DatabaseArgs,
-    },
     /// Write all that the database has about a person, as one JSON document
+    #[command(visible_alias = "show")]
     Export {
         /// The phone that logs in
         phone: String,
@@ -38,40 +30,31 @@ pub enum UserCommand {
     ///
     /// Whoever has the phone next is another user. Refused while the phone is needed: for an order that is unpaid, for money
     /// on its way back, or for a place in a draw or a line of a sale that is on.
-    Erase(EraseArgs),
-}
-
-/// Whom to erase.
-#[derive(Debug, Args)]
-pub struct EraseArgs {
-    /// The phone that logs in
-    phone: String,
-    /// Do it: nothing can take it back
-    #[arg(long)]
-    yes: bool,
-    /// Who erases, to be kept beside the time [default: the role of the database]
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = words)]
-    by: Option<String>,
-    #[command(flatten)]
-    database: DatabaseArgs,
+    Erase {
+        /// The phone that logs in
+        phone: String,
+        #[command(flatten)]
+        yes: Yes,
+        /// Who erases, to be kept beside the time [default: the role of the database]
+        #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = words)]
+        by: Option<String>,
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
 }
 
 /// Runs the command.
 pub async fn run(command: UserCommand) -> anyhow::Result<()> {
     match command {
-        UserCommand::Show { phone, database } => {
-            let show = async |database: &Database| show(&find(database, &phone).await?.1);
-            database.with_database(Access::Read, show).await
-        }
         UserCommand::Export { phone, out, database } => {
             let export =
                 async |database: &Database| out.write_json(&find(database, &phone).await?.1);
             database.with_database(Access::Read, export).await
         }
-        UserCommand::Erase(args) => {
+        UserCommand::Erase { phone, yes, by, database } => {
             let erase =
-                async |stores: &Stores, database: &Database| erase(stores, database, &args).await;
-            args.database.with_stores(Access::Write, erase).await
+                async |database: &Database| erase(database, &phone, yes, by.as_deref()).await;
+            database.with_database(Access::Write, erase).await
         }
     }
 }
@@ -90,30 +73,7 @@ fn rows<'a>(of: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
     of[list].as_array().into_iter().flatten()
 }
 
-/// How many `rows` have which status, in words.
-fn counted<'a>(rows: impl Iterator<Item = &'a Value>) -> String {
-    let mut counts = BTreeMap::new();
-    for row in rows {
-        *counts.entry(row["status"].as_str().unwrap_or_default()).or_insert(0) += 1;
-    }
-    let words: Vec<String> = counts.iter().map(|(status, n)| format!("{n} {status}")).collect();
-    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
-}
-
-fn show(document: &Value) -> anyhow::Result<()> {
-    let of_user = |name: &str| document["user"][name].as_str().unwrap_or_default();
-    program::say(format!(
-        "id          {}\nphone       {}\ncreated_at  {}\norders      {}\nentries     {}",
-        of_user("id"),
-        of_user("phone"),
-        of_user("created_at"),
-        counted(rows(document, "orders")),
-        counted(rows(document, "entries"))
-    ))
-}
-
-async fn erase(stores: &Stores, database: &Database, args: &EraseArgs) -> anyhow::Result<()> {
-    let phone = &args.phone;
+async fn erase(database: &Database, phone: &str, yes: Yes, by: Option<&str>) -> anyhow::Result<()> {
     let (user, document) = find(database, phone).await?;
     let orders = || rows(&document, "orders");
     let unpaid = orders().filter(|order| order["status"] == "unpaid").count();
@@ -127,27 +87,12 @@ async fn erase(stores: &Stores, database: &Database, args: &EraseArgs) -> anyhow
              payment gateway, {waiting} entries wait in a draw or a line"
         );
     }
-    if !args.yes {
-        return Err(ConfigError(format!(
-            "the phone of user {user} would go for good, and the orders stay as those of a number ({}): add --yes",
-            counted(orders())
-        ))
-        .into());
-    }
-    let kept = document["user"]["phone"].as_str().unwrap_or(phone);
-    if let Err(why) = forget_logins(stores, kept).await {
-        program::note(format_args!(
-            "login codes and limits of the phone stay in Redis until they end by themselves: {why}"
-        ));
-    }
-    if !persons::erase(database.pool(), user, args.by.as_deref()).await? {
+    yes.or_say(format!(
+        "the phone of user {user} would go for good, and {} orders stay as those of a number",
+        orders().count()
+    ))?;
+    if !persons::erase(database.pool(), user, by).await? {
         anyhow::bail!("another command has erased user {user} meanwhile");
     }
     program::say(format!("user {user} is erased"))
-}
-
-async fn forget_logins(stores: &Stores, phone: &str) -> anyhow::Result<()> {
-    anyhow::ensure!(!stores.redis_url.is_empty(), "REDIS_URL is not set");
-    let keys = Keys::with_prefix(stores.key_prefix.as_str());
-    Ok(login_codes::forget(&store::redis(&stores.redis_url, None)?, &keys, phone).await?)
 }

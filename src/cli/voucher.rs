@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use comfy_table::{ContentArrangement, Table, presets};
 use tokio::time::Instant;
 
-use super::arguments::{instant, words};
+use super::arguments::{Yes, instant, words};
 use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
 use crate::model::voucher_terms::{NewVoucher, VoucherChange};
@@ -140,9 +140,8 @@ pub struct OneArgs {
 pub struct CancelArgs {
     /// The voucher
     id: VoucherId,
-    /// Do it: nothing can take it back
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     database: DatabaseArgs,
 }
@@ -231,9 +230,8 @@ async fn edit(args: EditArgs) -> anyhow::Result<()> {
         ..VoucherChange::default()
     };
     if edited == VoucherChange::default() {
-        return Err(
-            ConfigError("say what to change: seckill voucher edit --help".to_owned()).into()
-        );
+        let what = "say what to change: seckill voucher edit --help";
+        anyhow::bail!(ConfigError(what.to_owned()));
     }
     change(id, edited, &database).await
 }
@@ -257,17 +255,16 @@ async fn change(
 
 /// Ends a sale, and its orders as far as they can be ended. Where it is broken off, the servers go on, and so does the
 /// same command.
-async fn cancel(database: &Database, id: VoucherId, yes: bool) -> anyhow::Result<()> {
+async fn cancel(database: &Database, id: VoucherId, yes: Yes) -> anyhow::Result<()> {
     let counted = async || -> anyhow::Result<OrderCounts> {
         let counts = cancelled_sales::count_orders(database.pool(), id).await?;
         counts.with_context(|| format!("there is no voucher {id}"))
     };
-    if !yes {
+    if !yes.is_given {
         let OrderCounts { unpaid, paid, .. } = counted().await?;
-        return Err(ConfigError(format!(
-            "{unpaid} unpaid orders of voucher {id} would be cancelled and {paid} paid ones refunded, for good: add --yes"
-        ))
-        .into());
+        yes.or_say(format!(
+            "{unpaid} unpaid orders of voucher {id} would be cancelled and {paid} paid ones refunded, for good"
+        ))?;
     }
     // First of all: from here on nobody buys.
     if !cancelled_sales::cancel(database.steps(), id).await? {
@@ -278,30 +275,25 @@ async fn cancel(database: &Database, id: VoucherId, yes: bool) -> anyhow::Result
     let (mut cancelled, mut refunded) = (0, 0);
     let (mut said, mut moved) = (Instant::now(), Instant::now());
     loop {
-        let step = winding_up.step(id).await;
-        let failure = match step {
+        match winding_up.step(id).await {
             Ok(step) if step.is_complete => break,
             Ok(step) => {
                 (cancelled, refunded) = (cancelled + step.cancelled, refunded + step.refunded);
                 moved = Instant::now();
-                None
             }
-            Err(error) => Some(error),
-        };
-        if said.elapsed() >= PROGRESS_EVERY {
-            let why =
-                failure.as_ref().map_or_else(String::new, |error| format!(" (waiting: {error})"));
-            eprintln!("{} of {} orders ended{why}", cancelled + refunded, unpaid + paid);
-            said = Instant::now();
-        }
-        // A buyer pays, or a server ends the same orders: it is tried again.
-        if let Some(error) = failure {
-            if moved.elapsed() >= WINDING_UP_FOR || !error.retry_may_help() {
+            // A buyer pays, or a server ends the same orders: it is tried again.
+            Err(error) if error.retry_may_help() && moved.elapsed() < WINDING_UP_FOR => {
+                tokio::time::sleep(WINDING_UP_AGAIN).await;
+            }
+            Err(error) => {
                 let what = "the sale is cancelled, but not all of its orders could be ended: the servers go on, and so \
                             does this command";
                 return Err(error).context(what);
             }
-            tokio::time::sleep(WINDING_UP_AGAIN).await;
+        }
+        if said.elapsed() >= PROGRESS_EVERY {
+            eprintln!("{} of {} orders ended", cancelled + refunded, unpaid + paid);
+            said = Instant::now();
         }
     }
     let OrderCounts { used, refunding, refunded: back, .. } = counted().await?;

@@ -32,14 +32,8 @@ fn kinds(development: &'static str) -> impl TypedValueParser<Value = GatewayKind
 pub struct SmsArgs {
     /// What sends login codes: log, for development, or http, which posts them to --sms-url
     /// [default: log with a private PostgreSQL; with DATABASE_URL nobody can log in]
-    #[arg(
-        long,
-        env = "SECKILL_SMS",
-        value_name = "KIND",
-        value_parser = kinds(LOG),
-        hide_possible_values = true,
-        help_heading = "Login codes"
-    )]
+    #[arg(long, env = "SECKILL_SMS", value_name = "KIND", value_parser = kinds(LOG),
+        hide_possible_values = true, help_heading = "Login codes")]
     pub sms: Option<GatewayKind>,
 
     /// Where each code is posted to, http:// or https://
@@ -59,14 +53,8 @@ pub struct PaymentArgs {
     /// What takes payments: sandbox, a page for development where no money moves, or http, which
     /// announces each payment to --payments-url
     /// [default: sandbox with a private PostgreSQL; with DATABASE_URL nobody can pay]
-    #[arg(
-        long,
-        env = "SECKILL_PAYMENTS",
-        value_name = "KIND",
-        value_parser = kinds(SANDBOX),
-        hide_possible_values = true,
-        help_heading = "Payments"
-    )]
+    #[arg(long, env = "SECKILL_PAYMENTS", value_name = "KIND", value_parser = kinds(SANDBOX),
+        hide_possible_values = true, help_heading = "Payments")]
     pub payments: Option<GatewayKind>,
 
     /// Where each payment and refund is posted to, http:// or https://

@@ -17,9 +17,8 @@ pub struct Phones(pub HashSet<String>);
 impl Phones {
     /// Whether `phone`, however it is spelled, is one of them.
     pub fn has(&self, phone: &str) -> bool {
-        let Self(phones) = self;
-        phones.contains(phone)
-            || normalized_phone(phone).is_some_and(|phone| phones.contains(&phone))
+        let has = |phone: &str| self.0.contains(phone);
+        has(phone) || normalized_phone(phone).is_some_and(|phone| has(&phone))
     }
 }
 
@@ -53,11 +52,6 @@ impl PhonePrefixes {
     /// The same, unless it is the first, which has no limit of its own.
     pub fn limited(&self, phone: &str) -> Option<&str> {
         self.of(phone).filter(|prefix| *prefix != self.0[0])
-    }
-
-    /// Those beside the first.
-    pub fn others(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().skip(1).map(String::as_str)
     }
 }
 

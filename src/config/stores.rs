@@ -46,10 +46,9 @@ impl StoreArgs {
     /// When they are not, or are named without a Redis.
     pub fn named_redis(&self) -> Result<Option<String>, ConfigError> {
         match &self.redis_url {
-            Some(url) => match self.redis.url(url) {
-                Ok(url) => Ok(Some(url)),
-                Err(error) => Err(ConfigError(error.to_string())),
-            },
+            Some(url) => {
+                self.redis.url(url).map(Some).map_err(|error| ConfigError(error.to_string()))
+            }
             None if self.redis.has_files() => Err(ConfigError(
                 "certificates for Redis are named, and REDIS_URL is not set".to_owned(),
             )),

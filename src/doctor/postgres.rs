@@ -162,11 +162,8 @@ async fn sequences(database: &Database) -> Finding {
     match database.lagging_sequences().await {
         Ok(lagging) if lagging.is_empty() => Finding::fine(about, "ahead of all ids"),
         Ok(lagging) => {
-            let lagging = lagging.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            Finding::danger(
-                about,
-                format!("{lagging}: the next ids are taken; run seckill migrate"),
-            )
+            let words = "the next ids are taken; run seckill migrate";
+            Finding::danger(about, format!("{}: {words}", lagging.join(", ")))
         }
         Err(error) => Finding::note(about, error.to_string()),
     }

@@ -23,8 +23,8 @@ const OLDEST_VERSION: u32 = 7;
 const LOCKED_FOR: Duration = Duration::from_secs(5);
 
 /// Asks the server behind `redis`.
-/// `shared`: the limits of login that people use up for each other.
-pub async fn look(redis: &Redis, keys: &Keys, shared: &[Counted]) -> Vec<Finding> {
+/// `limits`: those of login codes that people use up for each other.
+pub async fn look(redis: &Redis, keys: &Keys, limits: &[Counted]) -> Vec<Finding> {
     let began = Instant::now();
     if let Err(error) = redis.ping_masters().await {
         return vec![Finding::broken("Redis", error.to_string())];
@@ -40,7 +40,15 @@ pub async fn look(redis: &Redis, keys: &Keys, shared: &[Counted]) -> Vec<Finding
     let ping = async || redis.ping().await;
     let connection = Finding::connection("Redis connection", connected, SLOW_CONNECTION, ping);
     found.push(connection.await);
-    found.extend(rights_and_logins(redis, keys, shared).await);
+    let rights = "Redis rights";
+    match try_all(redis, keys, limits).await {
+        Ok(used_up) => {
+            found.extend([Finding::fine(rights, "all that serve needs"), logins(used_up)]);
+        }
+        Err(error) => {
+            found.push(Finding::broken(rights, format!("{error} (docs/reference.md has the ACL)")));
+        }
+    }
     found
 }
 
@@ -90,17 +98,6 @@ fn number(info: &HashMap<&str, &str>, name: &str) -> u64 {
     info.get(name).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Whether the user may do what a purchase and a login do, and whether people can log in.
-async fn rights_and_logins(redis: &Redis, keys: &Keys, shared: &[Counted]) -> Vec<Finding> {
-    let about = "Redis rights";
-    match try_all(redis, keys, shared).await {
-        Ok(used_up) => vec![Finding::fine(about, "all that serve needs"), logins(used_up)],
-        Err(error) => {
-            vec![Finding::broken(about, format!("{error} (docs/reference.md has the ACL)"))]
-        }
-    }
-}
-
 fn logins(used_up: Option<UsedUp>) -> Finding {
     let about = "login codes";
     let Some((rate, wait)) = used_up else { return Finding::fine(about, "are sent") };
@@ -119,7 +116,7 @@ fn logins(used_up: Option<UsedUp>) -> Finding {
 async fn try_all(
     redis: &Redis,
     keys: &Keys,
-    shared: &[Counted],
+    limits: &[Counted],
 ) -> Result<Option<UsedUp>, Box<dyn Error + Send + Sync>> {
     redis.may_run_scripts().await?;
     let nobody = UserId::new(i64::MAX).unwrap_or_else(|| unreachable!("it is positive"));
@@ -138,7 +135,7 @@ async fn try_all(
     let counter = keys.order_counter(NaiveDate::default());
     redis.query::<i64>(redis::cmd("INCRBY").arg(&counter).arg(0)).await?;
     redis.query::<i64>(redis::cmd("PEXPIRE").arg(&counter).arg(1_000)).await?;
-    Ok(login_limits::first_used_up(redis, keys, shared).await?)
+    Ok(login_limits::first_used_up(redis, keys, limits).await?)
 }
 
 #[cfg(test)]

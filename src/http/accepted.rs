@@ -1,4 +1,4 @@
-//! What a client takes, by its headers `Accept`, `Accept-Encoding` and `Accept-Language`.
+//! What a client takes, by its headers `Accept`, `Accept-Encoding` and `Accept-Language`, and what it has, by `If-None-Match`.
 
 use axum::http::{HeaderMap, HeaderName};
 
@@ -12,4 +12,9 @@ pub(crate) fn accepted(headers: &HeaderMap, name: HeaderName) -> impl Iterator<I
         (name, weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0)))
     });
     items.filter(|(_, weight)| *weight > 0.0)
+}
+
+/// Whether `what` is among the items of such a header.
+pub(crate) fn accepts(headers: &HeaderMap, name: HeaderName, what: &str) -> bool {
+    accepted(headers, name).any(|(item, _)| item.eq_ignore_ascii_case(what))
 }

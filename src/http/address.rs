@@ -112,16 +112,11 @@ fn address_of(hop: &str) -> Option<IpAddr> {
     bare.parse().ok().or_else(with_port).map(|address: IpAddr| address.to_canonical())
 }
 
-/// Said once for the networks where one's own proxies are, and once for all others, where anybody may send the header.
+/// Said once: behind a proxy that is not trusted every request has the header, and the metric tells the one from the other.
 fn count_untrusted(peer: IpAddr) {
-    static SAID: [Once; 2] = [Once::new(), Once::new()];
+    static SAID: Once = Once::new();
     metrics::counter!(name::UNTRUSTED_FORWARDED).increment(1);
-    let is_near = peer.is_loopback()
-        || match peer {
-            IpAddr::V4(peer) => peer.is_private(),
-            IpAddr::V6(peer) => peer.is_unique_local(),
-        };
-    SAID[usize::from(is_near)].call_once(|| {
+    SAID.call_once(|| {
         tracing::warn!(
             address = %peer,
             "X-Forwarded-For comes from an address that is not in SECKILL_TRUSTED_PROXIES and is not believed: if it is \

@@ -83,13 +83,11 @@ async fn page_file(name: &str, headers: &HeaderMap) -> Response {
 
 /// `/docs`, where the page is, and its files.
 pub(super) fn routes() -> Router {
+    let page = async |headers: HeaderMap| page_file("index.html", &headers).await;
+    let file =
+        async |Path(name): Path<String>, headers: HeaderMap| page_file(&name, &headers).await;
     Router::new()
         .route("/docs", get(async || Redirect::to("/docs/")))
-        .route("/docs/", get(async |headers: HeaderMap| page_file("index.html", &headers).await))
-        .route(
-            "/docs/{name}",
-            get(async |Path(name): Path<String>, headers: HeaderMap| {
-                page_file(&name, &headers).await
-            }),
-        )
+        .route("/docs/", get(page))
+        .route("/docs/{name}", get(file))
 }

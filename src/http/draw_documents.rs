@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
 
+use super::accepted;
 use crate::model::VoucherId;
 use crate::store::{Database, ReadCache, Service, StoreError, entries};
 
@@ -43,11 +44,9 @@ impl Document {
 
     /// The answer to a request with these headers: nothing but the tag if the client has the document.
     pub(super) fn answer(self, request: &HeaderMap) -> Response {
-        let tags = request.get_all(header::IF_NONE_MATCH).iter().filter_map(|it| it.to_str().ok());
+        let mut tags = accepted(request, header::IF_NONE_MATCH);
         // A proxy that compresses the document weakens its tag.
-        let mut tags =
-            tags.flat_map(|tags| tags.split(',')).map(|tag| tag.trim().trim_start_matches("W/"));
-        let is_known = tags.any(|tag| tag == "*" || self.etag == tag);
+        let is_known = tags.any(|(tag, _)| tag == "*" || self.etag == tag.trim_start_matches("W/"));
         // What is final may be another one once the database was taken from a backup.
         let kept = if self.is_final { "public, max-age=60" } else { "public, no-cache" };
         let kept =
@@ -81,10 +80,7 @@ async fn read(
     }
     let pool = database.pool();
     // The version is read first: what changes meanwhile is another version the next time.
-    let version = match part {
-        Part::Draw => entries::draw_version(pool, voucher).await?,
-        Part::Service => entries::service_version(pool, voucher).await?,
-    };
+    let version = entries::draw_version(pool, voucher, part == Part::Service).await?;
     let Some(version) = version else { return Ok(None) };
     if let Some(earlier) = earlier.filter(|earlier| earlier.version == version) {
         return Ok(Some(earlier));

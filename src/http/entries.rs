@@ -45,9 +45,7 @@ pub async fn enter(
 
 /// One's own latest entry for a voucher, and the place in line as of at most a second ago.
 #[utoipa::path(get, path = "/api/vouchers/{id}/entries", operation_id = "find_entry",
-    responses(
-        (status = 200, body = Entry, description = "the entry"),
-    ))]
+    responses((status = 200, body = Entry, description = "the entry")))]
 pub async fn find(
     State(app): State<App>,
     session: Session,
@@ -112,9 +110,8 @@ async fn document(
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
     app.admit_anybody(from)?;
-    let document = app.memory().draws.get(of).await?;
-    let document =
-        document.ok_or_else(|| ApiError::new(Code::NotFound).detail("this voucher has no draw"))?;
+    let none = || ApiError::new(Code::NotFound).detail("this voucher has no draw");
+    let document = app.memory().draws.get(of).await?.ok_or_else(none)?;
     Ok(document.answer(headers))
 }
 
@@ -146,9 +143,7 @@ pub struct NumberBody {
 /// voucher has no draw. While the sale is paused or over, nothing is drawn.
 #[utoipa::path(put, path = "/api/vouchers/{id}/draw", operation_id = "tell_number",
     request_body = NumberBody,
-    responses(
-        (status = 204, description = "the draw has this number"),
-    ))]
+    responses((status = 204, description = "the draw has this number")))]
 pub async fn tell_number(
     State(app): State<App>,
     _: AdminSession,

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::schemas::StoreStatus;
 use crate::purchase::Purchases;
 use crate::store::{Database, DatabaseAnswer, Keys, NodeName, ReadCache, Service, StoreError};
-use crate::telemetry::{self, News, name};
+use crate::telemetry::{self, name};
 use crate::worker::{Chore, Worker, run_step};
 use redis_link::{LinkError, Redis};
 
@@ -87,16 +87,8 @@ impl Health {
     pub async fn start(database: Database, redis: Redis, keys: Keys) -> Self {
         let (sender, latest) = watch::channel(UNKNOWN);
         let (away_since, unsold_since, telling) = (None, None, None);
-        let mut asking = Asking {
-            database,
-            redis,
-            keys,
-            away_since,
-            unsold_since,
-            telling,
-            said: News::default(),
-            latest: sender,
-        };
+        let mut asking =
+            Asking { database, redis, keys, away_since, unsold_since, telling, latest: sender };
         run_step(&mut asking).await;
         Self { latest, worker: Worker::start(asking) }
     }
@@ -127,8 +119,6 @@ struct Asking {
     unsold_since: Option<Instant>,
     /// Finds out why the database does not answer.
     telling: Option<JoinHandle<()>>,
-    /// What the log said last of a Redis that refuses this server.
-    said: News<String>,
     latest: watch::Sender<Reached>,
 }
 
@@ -158,7 +148,7 @@ impl Asking {
         // about one node. A user who may not write this key may well be able to sell.
         let refuses = |error: &LinkError| {
             let is_refusal = refuses(error);
-            if is_refusal && self.said.is(error.to_string()) {
+            if is_refusal && self.latest.borrow().redis != REFUSED {
                 tracing::error!(%error, "Redis refuses this server: buyers get 503");
             }
             is_refusal
@@ -169,9 +159,6 @@ impl Asking {
             status(self.redis.ping(), refuses).await
         };
         let redis = redis_status == OK;
-        if redis {
-            self.said.is(String::new());
-        }
         self.away_since = since(self.away_since, !database);
         self.unsold_since = since(self.unsold_since, !(database && redis));
         self.database.read_address_again();
@@ -276,7 +263,6 @@ mod tests {
             away_since: None,
             unsold_since: None,
             telling: None,
-            said: News::default(),
             latest: sender,
         };
         let reached = Reached { database: OK, redis: OK, cut_off: false };

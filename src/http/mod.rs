@@ -19,7 +19,6 @@ pub mod openapi;
 pub mod operations;
 pub mod orders;
 pub mod payments;
-mod preface;
 pub mod problem;
 pub mod query;
 pub mod request_id;
@@ -39,7 +38,7 @@ pub mod voucher_pages;
 pub mod vouchers;
 pub mod webhook;
 
-pub(crate) use accepted::accepted;
+pub(crate) use accepted::{accepted, accepts};
 pub use auth::Who;
 pub use language::Language;
 pub use limits::limited;

@@ -173,8 +173,8 @@ impl NotificationBody {
 /// said to have come. Money for an order that cannot take it is given back; money for a payment that is not ours is
 /// kept, and shown to administrators. If a part of the money went back, a refund is of the rest; more than is left is refused (422).
 /// 503, also of a part of money that was not told yet: send it again.
-#[utoipa::path(post, path = "/api/payments/notifications", tag = "payments",
-    operation_id = "notify_payment", request_body = NotificationBody,
+#[utoipa::path(post, path = "/api/payments/notifications", operation_id = "notify_payment",
+    request_body = NotificationBody,
     responses((status = 204, description = "it is settled, now or before")))]
 pub async fn notify(
     State(app): State<App>,
@@ -222,16 +222,14 @@ pub struct RefundsQuery {
     limit: PageLimit,
 }
 
-/// Money that waits to be given back, the oldest first; then money that went back twice, the oldest first.
-#[utoipa::path(get, path = "/api/refunds", tag = "payments", operation_id = "list_refunds",
+/// Money that waits to be given back, and money that went back twice, of the oldest order first.
+#[utoipa::path(get, path = "/api/refunds", operation_id = "list_refunds",
     params(
         ("after" = Option<String>, Query, description = "only what comes after the refund of this payment"),
         ("limit" = Option<PageSize>, Query, description = "1 to 100, 20 when left out"),
     ),
-    responses(
-        (status = 200, body = [Refund], description = "a page",
-            headers(("Link" = String, description = "the next page, if there may be one"))),
-    ))]
+    responses((status = 200, body = [Refund], description = "a page",
+        headers(("Link" = String, description = "the next page, if there may be one")))))]
 pub async fn list_refunds(
     State(app): State<App>,
     _: AdminSession,
@@ -243,13 +241,10 @@ pub async fn list_refunds(
 }
 
 /// Money that the gateway took for a payment that is not ours, the newest first.
-#[utoipa::path(get, path = "/api/payments/unmatched", tag = "payments",
-    operation_id = "list_unmatched_payments",
+#[utoipa::path(get, path = "/api/payments/unmatched", operation_id = "list_unmatched_payments",
     params(Page<UnmatchedId>),
-    responses(
-        (status = 200, body = [UnmatchedPayment], description = "a page",
-            headers(("Link" = String, description = "the next page, if there may be one"))),
-    ))]
+    responses((status = 200, body = [UnmatchedPayment], description = "a page",
+        headers(("Link" = String, description = "the next page, if there may be one")))))]
 pub async fn list_unmatched(
     State(app): State<App>,
     _: AdminSession,
@@ -262,12 +257,10 @@ pub async fn list_unmatched(
 
 /// Somebody has settled money that the gateway took for a payment that is not ours: it asks for nobody any more. Who says so
 /// first, and when, is kept.
-#[utoipa::path(post, path = "/api/payments/unmatched/{id}/resolution", tag = "payments",
+#[utoipa::path(post, path = "/api/payments/unmatched/{id}/resolution",
     operation_id = "resolve_unmatched_payment",
     params(("id" = Id, Path, description = "as the list names it")),
-    responses(
-        (status = 200, body = UnmatchedPayment, description = "it is settled, now or before"),
-    ))]
+    responses((status = 200, body = UnmatchedPayment, description = "it is settled, now or before")))]
 pub async fn resolve_unmatched(
     State(app): State<App>,
     AdminSession { user }: AdminSession,

@@ -5,7 +5,7 @@
 //! that the request prefers, and the request's id. Causes are logged there, once, and never sent.
 
 use std::borrow::Cow;
-use std::fmt::{self, Debug, Display};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct ApiError {
     /// A sentence about this occurrence.
     pub detail: Option<Cow<'static, str>>,
     member: Option<Member>,
-    cause: Option<FailureCause>,
+    cause: Option<(Level, String)>,
 }
 
 impl ApiError {
@@ -50,8 +50,8 @@ impl ApiError {
 
     /// With the cause, for the log alone. It is logged with the id of the request.
     #[must_use]
-    pub fn caused_by(self, level: Level, error: impl Display + Send + Sync + 'static) -> Self {
-        Self { cause: Some(FailureCause { level, error: Arc::new(error) }), ..self }
+    pub fn caused_by(self, level: Level, error: impl Display) -> Self {
+        Self { cause: Some((level, error.to_string())), ..self }
     }
 
     /// A request that makes no sense, and why.
@@ -63,12 +63,6 @@ impl ApiError {
     pub fn body_too_large() -> Self {
         let error = Self::invalid("the body is larger than this route takes");
         Self { status: StatusCode::PAYLOAD_TOO_LARGE, ..error }
-    }
-
-    /// HTTP/2 without TLS: an invalid request, with the status that HTTP has for it.
-    pub(super) fn http_2() -> Self {
-        let error = Self::invalid("this server speaks HTTP/1.1 alone");
-        Self { status: StatusCode::HTTP_VERSION_NOT_SUPPORTED, ..error }
     }
 
     /// Too many requests; `wait` until the next may succeed.
@@ -98,31 +92,6 @@ impl ApiError {
             member: self.member.as_ref().filter(|it| !matches!(it, Member::RetryAfter(_))),
         };
         serde_json::to_vec(&document).unwrap_or_else(|error| unreachable!("only text: {error}"))
-    }
-}
-
-/// Why a request failed, and the level of its line in the log.
-#[derive(Clone)]
-struct FailureCause {
-    level: Level,
-    error: Arc<dyn Display + Send + Sync>,
-}
-
-impl Debug for FailureCause {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.level, self.error)
-    }
-}
-
-impl FailureCause {
-    /// What happens by the thousand when it happens is `DEBUG`: the metrics count it, and what changed is logged
-    /// once, by the store's handle or the circuit breaker.
-    fn log(&self, code: &str, request_id: &str) {
-        let error = &self.error;
-        match self.level {
-            Level::ERROR => tracing::error!(%error, code, request_id, "a request failed"),
-            _ => tracing::debug!(%error, code, request_id, "a request failed"),
-        }
     }
 }
 
@@ -213,8 +182,15 @@ pub(super) fn write(
         return response;
     };
     let request_id = request_id.to_str().unwrap_or_default();
-    if let Some(cause) = &error.cause {
-        cause.log(error.kind.code, request_id);
+    // What happens by the thousand when it happens is `DEBUG`: the metrics count it, and what changed is logged once, by the
+    // store's handle or the circuit breaker.
+    let code = error.kind.code;
+    match &error.cause {
+        Some((Level::ERROR, error)) => {
+            tracing::error!(%error, code, request_id, "a request failed")
+        }
+        Some((_, error)) => tracing::debug!(%error, code, request_id, "a request failed"),
+        None => {}
     }
     *response.body_mut() = error.to_json(language, request_id).into();
     let headers = response.headers_mut();

@@ -26,7 +26,7 @@ use super::problem::Code;
 use super::request_id::{self, X_REQUEST_ID};
 use super::vouchers;
 use super::{ApiError, App, audits, body, docs_page, entries, events, openapi, operations};
-use super::{orders, payments, preface, problem, security_headers, sessions, voucher_orders};
+use super::{orders, payments, problem, security_headers, sessions, voucher_orders};
 use crate::telemetry::{self, name};
 
 /// How long a browser may remember what a page of another origin may do.
@@ -170,7 +170,7 @@ pub fn api(app: App) -> Router {
 /// Routes, those of the API among them, with what concerns every request.
 pub fn served(app: App, routes: Router) -> Router {
     let routes = routes
-        .fallback(preface::no_route)
+        .fallback(|| async { ApiError::new(Code::NotFound) })
         .method_not_allowed_fallback(|| async { ApiError::new(Code::MethodNotAllowed) });
     let (origins, base) = (app.settings.allowed_origins.0.clone(), app.settings.base_path.clone());
     let routes = with_common_layers(routes).layer(from_fn_with_state(app, close_while_draining));

@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use axum::response::Response;
@@ -25,7 +25,6 @@ use tower::{Service, ServiceExt};
 
 use super::address::{ClientAddress, Peer, is_trusted};
 use super::limits::NETWORKS_TO_FILL_IT;
-use super::preface::Prefaced;
 use crate::model::{Full, Limit, Limiter, Permit};
 
 /// Connections that may wait to be accepted: a rush arrives within a moment.
@@ -81,11 +80,6 @@ impl ServerLimits {
             reserve: 0,
             idle: IDLE,
         }
-    }
-
-    /// Connections of one IPv6 /48 at once. (The network of an IPv4 address is the address.)
-    fn connections_of_a_network(&self) -> usize {
-        self.connections_of_a_peer.max(self.connections / NETWORKS_TO_FILL_IT)
     }
 
     /// The client whose connections are counted; `None`: a load balancer's are not.
@@ -191,6 +185,9 @@ where
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).max_buf_size(MAX_BUFFER_BYTES);
         let of_one = |count| Limiter::new(Limit { share: Some(count), ..Limit::NONE });
+        // Connections of one IPv6 /48 at once. (The network of an IPv4 address is the address.)
+        let of_a_network =
+            limits.connections_of_a_peer.max(limits.connections / NETWORKS_TO_FILL_IT);
         Self {
             service,
             http,
@@ -198,7 +195,7 @@ where
             permits: Arc::new(Semaphore::new(limits.connections)),
             reserve: Arc::new(Semaphore::new(limits.reserve)),
             peers: of_one(limits.connections_of_a_peer),
-            networks: of_one(limits.connections_of_a_network()),
+            networks: of_one(of_a_network),
             warned: None,
             limits,
         }
@@ -237,16 +234,15 @@ where
         let idle = self.limits.idle_of(client, is_crowded);
         self.http.header_read_timeout(if is_reserved { RESERVED_HEAD } else { idle });
         self.http.keep_alive(!is_reserved);
-        let stream = Prefaced::new(Box::pin(with_time_outs(stream)));
+        let stream = Box::pin(with_time_outs(stream));
         let service = TowerToHyperService::new(service);
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
         let connection = self.graceful.watch(connection);
         tokio::spawn(async move {
-            // A client that breaks off is no error of the server.
             if is_reserved {
                 let _ = tokio::time::timeout(RESERVED_FOR, connection).await;
-            } else {
-                let _ = connection.await;
+            } else if let Err(error) = connection.await {
+                tell_of_http_2(&error, peer);
             }
             drop((permit, of_client));
         });
@@ -290,6 +286,20 @@ where
         if tokio::time::timeout(DRAIN_WITHIN, self.graceful.shutdown()).await.is_err() {
             tracing::warn!("requests that were not answered in time were dropped");
         }
+    }
+}
+
+/// A client that breaks off is no error of the server. But a proxy may be set to speak HTTP/2 without TLS, which hyper closes
+/// without a byte, and names in its words alone.
+fn tell_of_http_2(error: &hyper::Error, peer: Peer) {
+    static SAID: Once = Once::new();
+    if error.to_string().contains("HTTP2 preface") {
+        SAID.call_once(|| {
+            tracing::warn!(
+                address = %peer.ip(),
+                "HTTP/2 without TLS is refused: let the proxy speak HTTP/1.1 with this server (said once)"
+            );
+        });
     }
 }
 

@@ -125,7 +125,8 @@ fn limits_of_request(settings: &ServerArgs, address: ClientAddress, phone: &str)
         (limits["codes-per-phone-in-all"], phone.to_owned()),
     ]);
     let country = settings.sms_countries.as_ref().and_then(|countries| countries.limited(phone));
-    counted.extend(limits.shared(country));
+    counted.extend(country.map(|country| (limits["codes-per-country"], country.to_owned())));
+    counted.extend(limits.of_all_codes());
     counted
 }
 

@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tokio::sync::OnceCell;
 
-use super::accepted;
+use super::accepts;
 
 /// A file that does not change while the program runs.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl StaticFile {
     /// The file for a request with these headers. Its policy and how long it may be kept are the
     /// caller's to add.
     pub async fn answer(&self, headers: &HeaderMap) -> Response {
-        let mut response = if takes_gzip(headers) {
+        let mut response = if accepts(headers, header::ACCEPT_ENCODING, "gzip") {
             let make = async || {
                 let bytes = self.bytes.clone();
                 let made = tokio::task::spawn_blocking(move || compressed(&bytes)).await;
@@ -55,11 +55,6 @@ fn compressed(bytes: &[u8]) -> Bytes {
     }
 }
 
-fn takes_gzip(headers: &HeaderMap) -> bool {
-    let mut codings = accepted(headers, header::ACCEPT_ENCODING);
-    codings.any(|(coding, _)| coding.eq_ignore_ascii_case("gzip"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,9 +63,10 @@ mod tests {
     fn gzip_is_for_clients_that_take_it() {
         let takes = |text: &'static str| {
             let text = HeaderValue::from_static(text);
-            takes_gzip(&HeaderMap::from_iter([(header::ACCEPT_ENCODING, text)]))
+            let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, text)]);
+            accepts(&headers, header::ACCEPT_ENCODING, "gzip")
         };
-        assert!(!takes_gzip(&HeaderMap::new()));
+        assert!(!accepts(&HeaderMap::new(), header::ACCEPT_ENCODING, "gzip"));
         for text in ["gzip", "br, GZIP", "deflate,gzip;q=0.1", "gzip; q=1"] {
             assert!(takes(text), "{text}");
         }

@@ -13,7 +13,7 @@ use super::problem::Code;
 use super::query::{PageLimit, UrlQuery, next_page};
 use super::schemas::{Id, PageSize};
 use super::vouchers::PathId;
-use super::{ApiError, App};
+use super::{ApiError, App, accepts};
 use crate::model::order_csv::{CsvReader, csv};
 use crate::model::{OrderId, OrderOfBuyer, OrderStatus, VoucherId};
 use crate::store::orders;
@@ -54,7 +54,7 @@ pub async fn list(
     if app.purchases.sale(voucher).await?.is_none() {
         return Err(ApiError::new(Code::VoucherNotFound));
     }
-    if wants_csv(&headers) {
+    if accepts(&headers, header::ACCEPT, "text/csv") {
         return Ok(all_as_csv(&app, voucher, status, reader));
     }
     let pool = app.database.pool();
@@ -63,10 +63,6 @@ pub async fn list(
     let path = format!("/api/vouchers/{voucher}/orders?{status}before=");
     let link = next_page(&path, limit, found.iter().map(|found| found.order.id.to_string()));
     Ok((link, Json(found)).into_response())
-}
-
-fn wants_csv(headers: &HeaderMap) -> bool {
-    super::accepted(headers, header::ACCEPT).any(|(kind, _)| kind.eq_ignore_ascii_case("text/csv"))
 }
 
 /// All orders as CSV, read as fast as the client takes them: nothing of the database is held while it is

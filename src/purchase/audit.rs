@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use sqlx::postgres::{PgPool, PgRow};
-use sqlx::{FromRow, Row};
+use sqlx::postgres::PgPool;
 use utoipa::ToSchema;
 
 use super::broken_promises::{self, Broken};
@@ -201,19 +200,8 @@ row! {
     OrderLives: unpaid, paid, used, cancelled, expired, refunding, refunded, payments, refunds
 }
 
-impl FromRow<'_, PgRow> for VoucherAudit {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            voucher_id: row.try_get("voucher_id")?,
-            initial_stock: row.try_get("initial_stock")?,
-            stock: row.try_get("stock")?,
-            orders: row.try_get("orders")?,
-            distinct_users: row.try_get("distinct_users")?,
-            life: OrderLives::from_row(row)?,
-            holds: false,
-            violations: Vec::new(),
-        })
-    }
+row! {
+    VoucherAudit: ..life, voucher_id, initial_stock, stock, orders, distinct_users; holds, violations
 }
 
 /// How many live orders of `voucher` the users `first ..= last` have.

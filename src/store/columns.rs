@@ -31,15 +31,17 @@ macro_rules! column {
 }
 pub(crate) use column;
 
-/// Rows of a type: each field is the column of its name, and `..field` is made of columns of its own. What `sqlx` derives
+/// Rows of a type: each field is the column of its name, `..field` is made of columns of its own, and what stands behind a
+/// semicolon is no column and is filled in later. What `sqlx` derives
 /// does the same, and has the compiler build the driver a second time.
 macro_rules! row {
-    ($row:ty: $(..$part:ident,)? $($field:ident),*) => {
+    ($row:ty: $(..$part:ident,)? $($field:ident),* $(; $($later:ident),*)?) => {
         impl sqlx::FromRow<'_, sqlx::postgres::PgRow> for $row {
             fn from_row(row: &sqlx::postgres::PgRow) -> sqlx::Result<Self> {
                 Ok(Self {
                     $($part: sqlx::FromRow::from_row(row)?,)?
                     $($field: sqlx::Row::try_get(row, stringify!($field))?,)*
+                    $($($later: Default::default(),)*)?
                 })
             }
         }

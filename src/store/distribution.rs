@@ -46,57 +46,32 @@ fn not_prepared(how: &str) -> DistributionError {
     DistributionError::NotPrepared(how.to_owned())
 }
 
+const COPIED_TO_EACH: &str = "select create_reference_table($1::regclass)";
+const BY_ITS_ID: &str =
+    "select create_distributed_table($1::regclass, 'id', colocate_with := 'none')";
+const BESIDE_ITS_VOUCHER: &str =
+    "select create_distributed_table($1::regclass, 'voucher_id', colocate_with := 'vouchers')";
+const READ_BY_WORKERS: &str = "select citus_add_local_table_to_metadata($1::regclass)";
+
 /// Each table and its statement. One at a time: a later one refers to those before it.
 const TABLES: [(&str, &str); 12] = [
-    ("users", "select create_reference_table('users')"),
-    ("vouchers", "select create_distributed_table('vouchers', 'id', colocate_with := 'none')"),
-    (
-        "seckill_vouchers",
-        "select create_distributed_table('seckill_vouchers', 'voucher_id', colocate_with := 'vouchers')",
-    ),
-    (
-        "orders",
-        "select create_distributed_table('orders', 'voucher_id', colocate_with := 'vouchers')",
-    ),
-    (
-        "payments",
-        "select create_distributed_table('payments', 'voucher_id', colocate_with := 'vouchers')",
-    ),
-    (
-        "refunds",
-        "select create_distributed_table('refunds', 'voucher_id', colocate_with := 'vouchers')",
-    ),
-    (
-        "entries",
-        "select create_distributed_table('entries', 'voucher_id', colocate_with := 'vouchers')",
-    ),
-    (
-        "order_steps",
-        "select create_distributed_table('order_steps', 'voucher_id', colocate_with := 'vouchers')",
-    ),
-    (
-        "early_returns",
-        "select create_distributed_table('early_returns', 'voucher_id', colocate_with := 'vouchers')",
-    ),
-    (
-        "payment_cancellations",
-        "select create_distributed_table('payment_cancellations', 'voucher_id', colocate_with := 'vouchers')",
-    ),
-    ("unmatched_payments", "select create_reference_table('unmatched_payments')"),
-    ("_sqlx_migrations", "select citus_add_local_table_to_metadata('_sqlx_migrations')"),
+    ("users", COPIED_TO_EACH),
+    ("vouchers", BY_ITS_ID),
+    ("seckill_vouchers", BESIDE_ITS_VOUCHER),
+    ("orders", BESIDE_ITS_VOUCHER),
+    ("payments", BESIDE_ITS_VOUCHER),
+    ("refunds", BESIDE_ITS_VOUCHER),
+    ("entries", BESIDE_ITS_VOUCHER),
+    ("order_steps", BESIDE_ITS_VOUCHER),
+    ("early_returns", BESIDE_ITS_VOUCHER),
+    ("payment_cancellations", BESIDE_ITS_VOUCHER),
+    ("unmatched_payments", COPIED_TO_EACH),
+    ("_sqlx_migrations", READ_BY_WORKERS),
 ];
 
-/// What a distributed table held before stays behind it, unseen. Those that refer to others come first.
-const LEFT_BEHIND: &str = "
-    select truncate_local_data_after_distributing_table('payment_cancellations');
-    select truncate_local_data_after_distributing_table('early_returns');
-    select truncate_local_data_after_distributing_table('order_steps');
-    select truncate_local_data_after_distributing_table('entries');
-    select truncate_local_data_after_distributing_table('refunds');
-    select truncate_local_data_after_distributing_table('payments');
-    select truncate_local_data_after_distributing_table('orders');
-    select truncate_local_data_after_distributing_table('seckill_vouchers');
-    select truncate_local_data_after_distributing_table('vouchers')";
+/// What a distributed table held before stays behind it, unseen.
+const REMOVE_LEFT_BEHIND: &str =
+    "select truncate_local_data_after_distributing_table($1::regclass)";
 
 /// The functions of these names, in the order in which they were made: some name others. Those of a voucher that the
 /// server calls, which are those with settings, run on the worker that has the voucher; the others run where they are called,
@@ -162,7 +137,7 @@ pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, D
     }
     for (table, statement) in TABLES {
         if !is_distributed(&mut *transaction, table).await? {
-            sqlx::query(statement).execute(&mut *transaction).await?;
+            sqlx::query(statement).bind(table).execute(&mut *transaction).await?;
             has_tables = true;
         }
     }
@@ -177,8 +152,12 @@ pub(super) async fn run(connection: &mut PgConnection) -> Result<Distribution, D
         }
     }
     transaction.commit().await?;
-    // Every time: the one before may have been broken off here.
-    sqlx::raw_sql(LEFT_BEHIND).execute(&mut *connection).await?;
+    // Every time: the one before may have been broken off here. Those that refer to others come first.
+    for (table, statement) in TABLES.into_iter().rev() {
+        if [BY_ITS_ID, BESIDE_ITS_VOUCHER].contains(&statement) {
+            sqlx::query(REMOVE_LEFT_BEHIND).bind(table).execute(&mut *connection).await?;
+        }
+    }
     Ok(if has_tables || has_functions {
         Distribution::Done { workers }
     } else {

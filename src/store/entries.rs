@@ -103,15 +103,12 @@ fn granted(
         ("entered_before", ..) => Granted::EnteredBefore,
         ("left", ..) => Granted::Left,
         ("not_entered", ..) => Granted::NotEntered,
-        _ => match Refusal::read(word, *order, *until, || clock.now()) {
-            Some(refusal) => Granted::Refused(refusal),
-            None => {
-                return Err(StoreError::defect(
-                    Service::Postgres,
-                    format!("enter_line says {row:?}"),
-                ));
-            }
-        },
+        _ => {
+            let refusal = Refusal::read(word, *order, *until, || clock.now());
+            let defect =
+                || StoreError::defect(Service::Postgres, format!("enter_line says {row:?}"));
+            Granted::Refused(refusal.ok_or_else(defect)?)
+        }
     })
 }
 
@@ -188,27 +185,21 @@ pub async fn count_line(
     work.run(async |session| query.fetch_one(session).await).await
 }
 
-/// How far the draw of `voucher` is, as a text: while it is the same, so is what [`draw`] returns. `None`: there is no draw.
-pub async fn draw_version(pool: &PgPool, voucher: VoucherId) -> Result<Option<String>, StoreError> {
-    let now = order_steps::time(pool).await?;
-    let query = sqlx::query_scalar(
-        "select row(draw_time <= $2, draw_beacon_number, drawn_at, case when drawn_at is null then cancelled_at end)::text
-         from vouchers join seckill_vouchers on voucher_id = id where id = $1 and draw_time is not null",
-    );
-    let query = query.bind(voucher.get()).bind(now);
-    in_time(pool, async |session| query.fetch_optional(session).await).await
-}
-
-/// The same of what [`draw_service`] returns. An offer moves the revision of the sale, also if the clock went back.
-pub async fn service_version(
+/// How far the draw of `voucher` is, as a text: while it is the same, so is what [`draw`] returns, or, `with_service`, what
+/// [`draw_service`] does. An offer moves the revision of the sale, also if the clock went back. `None`: there is no draw.
+pub async fn draw_version(
     pool: &PgPool,
     voucher: VoucherId,
+    with_service: bool,
 ) -> Result<Option<String>, StoreError> {
+    let now = order_steps::time(pool).await?;
     let query = sqlx::query_scalar(
-        "select row(drawn_at, revision, (select max(ended_at) from entries where voucher_id = $1 and status <> 1))::text
+        "select row(draw_time <= $2, draw_beacon_number, drawn_at, case when drawn_at is null then cancelled_at end,
+                    case when $3 then revision end,
+                    case when $3 then (select max(ended_at) from entries where voucher_id = $1 and status <> 1) end)::text
          from vouchers join seckill_vouchers on voucher_id = id where id = $1 and draw_time is not null",
     );
-    let query = query.bind(voucher.get());
+    let query = query.bind(voucher.get()).bind(now).bind(with_service);
     in_time(pool, async |session| query.fetch_optional(session).await).await
 }
 
@@ -234,23 +225,12 @@ row! {
 
 /// What is published of the draw of `voucher` now; `None`: it has none.
 ///
-/// An entry from before the close may not be committed yet, and what is published must not change. So between the close
-/// and the draw it is read after the sale's lock was had once.
+/// An entry from before the close may not be committed yet, and what is published must not change: so it is read after the
+/// sale's lock was had once.
 pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, StoreError> {
     let now = order_steps::time(pool).await?;
-    let is_drawn_next = sqlx::query_scalar(
-        "select draw_time <= $2 and drawn_at is null from vouchers where id = $1 and draw_time is not null",
-    )
-    .bind(voucher.get())
-    .bind(now);
-    match in_time(pool, async |session| is_drawn_next.fetch_optional(session).await).await? {
-        None => return Ok(None),
-        Some(false) => {}
-        Some(true) => {
-            let work = Work::step_with(GIVES_WAY, pool);
-            work.run(async |session| lock_sale(session, voucher).await).await?
-        }
-    }
+    let work = Work::step_with(GIVES_WAY, pool);
+    work.run(async |session| lock_sale(session, voucher).await).await?;
     let published = sqlx::query_as(
         "select v.id as voucher_id, draw_time, encode(sha256(convert_to(draw_seed, 'UTF8')), 'hex') as seed_hash,
                 draw_beacon as beacon, draw_beacon_number as number, drawn_at, previous_draw,
@@ -266,12 +246,12 @@ pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, Sto
            from entries e where e.voucher_id = $1 and $2 >= v.draw_time and e.entered_at < v.draw_time
              and not (e.status = 3 and e.ended_at < v.draw_time)
          ) entered on true
-         where v.id = $1",
+         where v.id = $1 and draw_time is not null",
     )
     .bind(voucher.get())
     .bind(now);
     let work = Work::snapshot(READ_WITHIN, pool);
-    work.run(async |session| published.fetch_one(session).await).await.map(Some)
+    work.run(async |session| published.fetch_optional(session).await).await
 }
 
 row! { Line: entered, in_line, offered, closed, number, drawn_at }
@@ -295,10 +275,8 @@ pub async fn line(pool: &PgPool, voucher: VoucherId) -> Result<Option<Line>, Sto
 
 /// Where the public number of the draw of `voucher` comes from; `None`: it has no draw.
 pub async fn beacon(pool: &PgPool, voucher: VoucherId) -> Result<Option<String>, StoreError> {
-    let query = sqlx::query_scalar(
-        "select draw_beacon from vouchers where id = $1 and draw_time is not null",
-    );
-    let query = query.bind(voucher.get());
+    let beacon = "select draw_beacon from vouchers where id = $1 and draw_time is not null";
+    let query = sqlx::query_scalar(beacon).bind(voucher.get());
     in_time(pool, async |session| query.fetch_optional(session).await).await
 }
 
@@ -345,20 +323,15 @@ pub async fn tell_number(pool: &PgPool, voucher: VoucherId, number: &str) -> Res
             }
         })
         .await?;
-    match told {
-        Some(None) => Ok(()),
-        Some(Some(Code::DrawOpen)) => Err(Refusal::from(Code::DrawOpen)
-            .detail("its entries are not closed, or its public number is not published yet")
-            .into()),
-        Some(Some(Code::InvalidRequest)) => {
-            Err(Refusal::from(Code::InvalidRequest).detail(PUBLIC_NUMBER).into())
-        }
-        Some(Some(Code::DrawClosed)) => Err(Refusal::from(Code::DrawClosed)
-            .detail("the draw has another number, or takes none")
-            .into()),
-        Some(Some(code)) => Err(code.into()),
-        None => Err(Refusal::from(Code::NotFound).detail("this voucher has no draw").into()),
-    }
+    let Some(code) = told.unwrap_or(Some(Code::NotFound)) else { return Ok(()) };
+    let detail = match code {
+        Code::NotFound => "this voucher has no draw",
+        Code::DrawOpen => "its entries are not closed, or its public number is not published yet",
+        Code::DrawClosed => "the draw has another number, or takes none",
+        Code::InvalidRequest => PUBLIC_NUMBER,
+        code => return Err(code.into()),
+    };
+    Err(Refusal::from(code).detail(detail).into())
 }
 
 /// A voucher, none of `except`, whose draw is due at `now` or whose line can be offered stock; the people for whom it is held;

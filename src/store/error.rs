@@ -192,10 +192,8 @@ impl StoreError {
 
     /// Whether nothing came back at all, before the time was over.
     pub(super) fn is_silence(&self) -> bool {
-        let (Self::Unavailable { cause, .. } | Self::Unknown { cause, .. }) = self else {
-            return false;
-        };
-        cause.is::<TimedOut>()
+        matches!(self, Self::Unavailable { cause, .. } | Self::Unknown { cause, .. }
+            if cause.is::<TimedOut>())
     }
 
     /// Whether the session knows the statement as it was before a migration. Nothing was done, and a new
@@ -253,6 +251,7 @@ impl DatabaseAnswer {
         // A server that itself goes away ends the session with `FATAL`, or with `SHUT_DOWN`.
         let is_alive = details.is_some_and(|details| details.severity() == PgSeverity::Error)
             && !message.starts_with(SHUT_DOWN);
+        let gone = if is_alive { Self::WorkerGone } else { Self::ServerGone };
         match &*code {
             "55P03" => Self::RowHeld,
             "57014" | "40001" | "40P01" => Self::TakenBack,
@@ -276,11 +275,7 @@ impl DatabaseAnswer {
                 // Citus, when its worker or the coordinator itself died: its code is that of a defect.
                 || code == "XX000" && (message.starts_with(CONNECTION_FAILED) || message.starts_with(SHUT_DOWN)) =>
             {
-                if is_alive {
-                    Self::WorkerGone
-                } else {
-                    Self::ServerGone
-                }
+                gone
             }
             _ => Self::Other,
         }

@@ -61,12 +61,6 @@ impl Keys {
         self.name(format_args!("login:wrong-tries:{{{phone}}}:{address}"))
     }
 
-    /// Patterns that the codes and counters of `phone` match, and no other key.
-    pub fn of_phone(&self, phone: &str) -> [String; 3] {
-        [format!("login:*{{{phone}}}*"), format!("rate:*:{phone}"), format!("rate:*:{phone}:*")]
-            .map(|rest| self.name(rest))
-    }
-
     /// It exists while a server reaches the database.
     pub fn database_is_seen(&self) -> String {
         self.name("health:database")

@@ -7,7 +7,7 @@ use redis_link::LuaScript;
 
 use super::login_limits::Rate;
 use super::{Keys, LoginLimits, StoreError};
-use redis_link::{Redis, ScanCursor, ScriptCall};
+use redis_link::{Redis, ScriptCall};
 
 /// How long a code is good for.
 pub const CODE_TTL: Duration = Duration::from_secs(120);
@@ -27,24 +27,6 @@ pub struct LoginCodes<'a> {
     pub keys: &'a Keys,
     pub phone: &'a str,
     pub address: &'a str,
-}
-
-/// Forgets the code of `phone`, and all that was counted of it.
-///
-/// # Errors
-/// When Redis does not answer, or does not allow `SCAN`.
-pub async fn forget(redis: &Redis, keys: &Keys, phone: &str) -> Result<(), StoreError> {
-    for pattern in keys.of_phone(phone) {
-        let mut next = Some(ScanCursor::default());
-        while let Some(cursor) = next {
-            let (found, after) = redis.scan(&pattern, None, cursor).await?;
-            for key in found {
-                redis.query::<i64>(redis::cmd("DEL").arg(key)).await?;
-            }
-            next = after;
-        }
-    }
-    Ok(())
 }
 
 /// What a code that was tried is.

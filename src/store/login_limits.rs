@@ -89,13 +89,9 @@ impl Default for LoginLimits {
 }
 
 impl LoginLimits {
-    /// The [`SHARED`] limits of a code, or of all codes there are, to `countries` that have a limit. The one that closes the
-    /// login for all comes last.
-    pub fn shared<'a>(&self, countries: impl IntoIterator<Item = &'a str>) -> Vec<Counted> {
-        let countries =
-            countries.into_iter().map(|country| (self[PER_COUNTRY], country.to_owned()));
-        let others = [FOR_NEWCOMERS, IN_ALL].map(|name| (self[name], "all".to_owned()));
-        countries.chain(others).collect()
+    /// Those of all codes there are, first the one that closes the login for all.
+    pub fn of_all_codes(&self) -> [Counted; 2] {
+        [IN_ALL, FOR_NEWCOMERS].map(|name| (self[name], "all".to_owned()))
     }
 }
 

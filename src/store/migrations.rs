@@ -92,13 +92,9 @@ impl Database {
     /// `MadeByAnotherBuild` when other migrations made the database.
     pub async fn is_migrated(&self) -> Result<bool, MigrationError> {
         self.find_pooler().await?;
-        are_applied(self.pool()).await
+        let missing = Work::snapshot(READ_WITHIN, self.pool()).run(first_missing).await??;
+        Ok(missing.is_none())
     }
-}
-
-async fn are_applied(pool: &PgPool) -> Result<bool, MigrationError> {
-    let missing = Work::snapshot(READ_WITHIN, pool).run(first_missing).await??;
-    Ok(missing.is_none())
 }
 
 /// The oldest migration that was not applied.

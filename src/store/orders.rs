@@ -43,9 +43,7 @@ const MAX_OF_ONE_ID: i64 = 10;
 /// `order_not_found`. `order_ambiguous`: orders of several vouchers have the id, because Redis had lost its counter.
 pub async fn find(pool: &PgPool, key: OrderKey, buyer: Option<UserId>) -> Result<Order, Stop> {
     let query = sqlx::query_as(
-        "select id, user_id, voucher_id, status, amount, created_at, pay_by, paid_at, used_at,
-                cancelled_at, refunded_at, charged_back_at
-         from orders where id = $1 and ($2::bigint is null or voucher_id = $2)
+        "select * from orders where id = $1 and ($2::bigint is null or voucher_id = $2)
            and ($3::bigint is null or user_id = $3)
          order by voucher_id limit $4",
     )
@@ -122,9 +120,7 @@ pub async fn list_of_user(
     limit: i64,
 ) -> Result<Vec<Order>, StoreError> {
     let query = sqlx::query_as(
-        "select id, user_id, voucher_id, status, amount, created_at, pay_by, paid_at, used_at,
-                cancelled_at, refunded_at, charged_back_at
-         from orders where user_id = $1 and id < $2
+        "select * from orders where user_id = $1 and id < $2
          order by id desc
          limit $3",
     )

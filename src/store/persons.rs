@@ -42,13 +42,12 @@ pub async fn find(
     phone: &str,
     canonical: &str,
 ) -> Result<Option<(UserId, Value)>, StoreError> {
-    let user = sqlx::query_as(USER).bind(phone).bind(canonical);
+    let user = sqlx::query_as::<_, (UserId, String)>(USER).bind(phone).bind(canonical);
     let json = |row: &String| -> Value {
         serde_json::from_str(row).unwrap_or_else(|_| unreachable!("PostgreSQL wrote {row}"))
     };
     let read = async |session: &mut DatabaseSession| {
         let Some((id, user)) = user.fetch_optional(&mut *session).await? else { return Ok(None) };
-        let (id, user): (UserId, String) = (id, user);
         let orders: Vec<String> =
             sqlx::query_scalar(ORDERS).bind(id.get()).fetch_all(&mut *session).await?;
         let entries: Vec<String> =

@@ -9,7 +9,7 @@
 
 use std::io::ErrorKind;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection};
 
 use super::time_limits::CONNECTED_WITHIN;
@@ -74,12 +74,7 @@ macro_rules! is_own_session {
 }
 pub(super) use is_own_session;
 
-/// Whether `pool` connects to a pooler.
-pub(super) fn is_before(pool: &PgPool) -> bool {
-    is_at_end_of(&pool.connect_options())
-}
-
-/// The same of a connection that was made with `options`.
+/// Whether connections that are made with `options` are those of a pooler.
 pub(super) fn is_at_end_of(options: &PgConnectOptions) -> bool {
     !options.get_options().is_some_and(|settings| settings.contains(MARK))
 }

@@ -135,7 +135,7 @@ impl Database {
 
     /// Whether a connection pooler was found before the server.
     pub fn is_behind_pooler(&self) -> bool {
-        pooler::is_before(&self.others)
+        pooler::is_at_end_of(&self.others.connect_options())
     }
 
     /// Opens all connections of this process, as far as they can be had at once, and says whether they could.

@@ -63,35 +63,19 @@ pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<NoticeOutcome, 
     step_in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
-/// What an administrator looks at: up to `limit` refunds that wait, and then payments that went back twice, each the oldest
-/// first; those that come after that of the payment `after`.
+/// What an administrator looks at: up to `limit` refunds that wait, or went back twice, of the oldest order first; those that come
+/// after that of the payment `after`.
 pub async fn list_open(
     pool: &PgPool,
     after: Option<PaymentId>,
     limit: i64,
 ) -> Result<Vec<Refund>, StoreError> {
-    let last: Option<(bool, DateTime<Utc>)> = match after {
-        None => None,
-        Some(payment) => {
-            let query = sqlx::query_as(
-                "select given_back_twice_at is not null, created_at from refunds
-                 where order_id = $1 and number = $2 and voucher_id = $3",
-            )
-            .bind(payment.order.get())
-            .bind(payment.number)
-            .bind(payment.voucher.get());
-            in_time(pool, async |connection| query.fetch_optional(connection).await).await?
-        }
-    };
     let query = sqlx::query_as(
         "select * from refunds
          where (status = refund_waiting() or given_back_twice_at is not null)
-           and ($1::boolean is null or (given_back_twice_at is not null, created_at, order_id, number, voucher_id)
-                                       > ($1, $2, $3, $4, $5))
-         order by given_back_twice_at is not null, created_at, order_id, number, voucher_id limit $6",
+           and ($1::bigint is null or (order_id, number, voucher_id) > ($1, $2, $3))
+         order by order_id, number, voucher_id limit $4",
     )
-    .bind(last.map(|(is_twice, _)| is_twice))
-    .bind(last.map(|(_, created_at)| created_at))
     .bind(after.map(|payment| payment.order.get()))
     .bind(after.map(|payment| payment.number))
     .bind(after.map(|payment| payment.voucher.get()))

@@ -1,5 +1,6 @@
 //! Retention (`seckill prune`): what ended long ago is removed, after its rows were handed out.
 
+use std::io;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -10,55 +11,42 @@ use super::{DatabaseSession, StoreError};
 use crate::model::VoucherId;
 
 /// Nobody waits for the rows of a sale that is over.
-const REMOVED_WITHIN: Duration = Duration::from_secs(600);
+const REMOVED_WITHIN: Duration = Duration::from_secs(3600);
 
-/// What comes after a batch of rows was removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Then {
-    /// They stay removed.
-    Commit,
-    /// The next batch of the same transaction.
-    GoOn,
-    /// All that the transaction has removed is there again.
-    TakeBack,
-}
+/// A row that goes: its table, and itself as JSON.
+pub type RemovedRow = (String, String);
 
-/// Vouchers that may have something to remove, the oldest first: their sales ended before `before`, or are gone, and a
-/// command that was killed has left entries of them.
+/// Vouchers whose sales ended before `before`, the oldest first.
 pub async fn find_over(pool: &PgPool, before: DateTime<Utc>) -> Result<Vec<VoucherId>, StoreError> {
-    let query = sqlx::query_scalar(
-        "select voucher_id from seckill_vouchers where end_time < $1
-         union
-         select voucher_id from entries e where not exists (select from vouchers v where v.id = e.voucher_id)
-         order by 1",
-    )
-    .bind(before);
+    let over = "select voucher_id from seckill_vouchers where end_time < $1 order by 1";
+    let query = sqlx::query_scalar(over).bind(before);
     Work::snapshot(REMOVED_WITHIN, pool).run(async |session| query.fetch_all(session).await).await
 }
 
-/// Removes up to `at_once` orders of `voucher`, or its sale, or as many entries, in one transaction, and tells `then` of the
-/// rows, each its table and itself as JSON; there are none once nothing is left to remove.
+/// Removes what ended before `before` of the sale of `voucher`, in one transaction, and hands the rows to `keep`, those of
+/// `at_once` orders at a time. If these are not kept, or it is a rehearsal, all is there again.
 pub async fn remove(
     pool: &PgPool,
     voucher: VoucherId,
     before: DateTime<Utc>,
     at_once: i64,
-    mut then: impl FnMut(Vec<(String, String)>) -> Then,
-) -> Result<(), StoreError> {
+    is_rehearsal: bool,
+    mut keep: impl FnMut(&[RemovedRow]) -> io::Result<()>,
+) -> Result<io::Result<()>, StoreError> {
     let work = async |session: &mut DatabaseSession| {
         sqlx::query("savepoint before").execute(&mut *session).await?;
-        loop {
+        let (mut kept, mut is_done) = (Ok(()), false);
+        while kept.is_ok() && !is_done {
             let query = sqlx::query_as("select removed_from, line from prune_sale($1, $2, $3)");
             let query = query.bind(voucher.get()).bind(before).bind(at_once);
-            match then(query.fetch_all(&mut *session).await?) {
-                Then::Commit => return Ok(()),
-                Then::GoOn => {}
-                Then::TakeBack => {
-                    let back = sqlx::query("rollback to savepoint before");
-                    return back.execute(session).await.map(drop);
-                }
-            }
+            let rows: Vec<RemovedRow> = query.fetch_all(&mut *session).await?;
+            is_done = rows.is_empty();
+            kept = keep(&rows);
         }
+        if is_rehearsal || kept.is_err() {
+            sqlx::query("rollback to savepoint before").execute(session).await?;
+        }
+        Ok(kept)
     };
     Work::transaction(REMOVED_WITHIN, pool).run(work).await
 }

@@ -1,7 +1,6 @@
 //! The sequences behind ids. A move to another database may copy the rows and not the sequences, which then hand out ids
 //! that are taken.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::statements::Work;
@@ -27,63 +26,45 @@ const FORBIDDEN: &str =
 /// How long the database may take to compare, and to mend.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// A sequence whose next id is taken.
-#[derive(Debug, Clone)]
-pub struct LaggingSequence {
-    table: &'static str,
-    last: i64,
-    greatest: i64,
-}
-
-impl fmt::Display for LaggingSequence {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { table, last, greatest } = self;
-        write!(
-            formatter,
-            "the sequence of {table}.id is at {last}, and the greatest id is {greatest}"
-        )
-    }
-}
-
 impl Database {
-    /// The sequences that lag behind the ids of their tables, as of one moment: ids that are handed out meanwhile do not
-    /// make one lag.
-    pub async fn lagging_sequences(&self) -> Result<Vec<LaggingSequence>, StoreError> {
+    /// Which sequences lag behind the ids of their tables, each in words, as of one moment: ids that are handed out meanwhile
+    /// do not make one lag.
+    pub async fn lagging_sequences(&self) -> Result<Vec<String>, StoreError> {
+        let look = async |session: &mut DatabaseSession| look(session, false).await;
         Work::snapshot(WITHIN, self.pool()).run_or_refuse(look).await
     }
 
     /// Sets those that lag to the greatest id. Returns them as they were.
-    pub async fn mend_sequences(&self) -> Result<Vec<LaggingSequence>, StoreError> {
+    pub async fn mend_sequences(&self) -> Result<Vec<String>, StoreError> {
+        if self.lagging_sequences().await?.is_empty() {
+            return Ok(Vec::new());
+        }
         let mend = async |session: &mut DatabaseSession| {
             // An insert takes its id once it has a lock that waits for this one: no sequence goes back.
             let lock = "lock table users, vouchers, unmatched_payments in share row exclusive mode";
             sqlx::query(lock).execute(&mut *session).await?;
-            let lagging = look(session).await?;
-            for LaggingSequence { table, greatest, .. } in &lagging {
-                let set = sqlx::query("select setval(pg_get_serial_sequence($1, 'id'), $2)");
-                set.bind(*table).bind(greatest).execute(&mut *session).await?;
-            }
-            Ok::<_, StoreError>(lagging)
+            look(session, true).await
         };
-        let lagging = self.lagging_sequences().await?;
-        if lagging.is_empty() {
-            return Ok(lagging);
-        }
         Work::transaction(WITHIN, self.pool()).run_or_refuse(mend).await
     }
 }
 
-async fn look(session: &mut DatabaseSession) -> Result<Vec<LaggingSequence>, StoreError> {
-    let mut found = Vec::new();
+async fn look(session: &mut DatabaseSession, mends: bool) -> Result<Vec<String>, StoreError> {
+    let mut lagging = Vec::new();
     for (table, greatest) in TABLES {
         let last = sqlx::query_scalar::<_, Option<i64>>(SEQUENCE).bind(table);
         let last = last.fetch_one(&mut *session).await?;
         let last = last.ok_or_else(|| StoreError::defect(Service::Postgres, FORBIDDEN))?;
         let greatest = sqlx::query_scalar(greatest).bind(LAST_OF_A_SEQUENCE);
         let greatest: Option<i64> = greatest.fetch_one(&mut *session).await?;
-        if let Some(greatest) = greatest.filter(|greatest| *greatest > last) {
-            found.push(LaggingSequence { table, last, greatest });
+        let Some(greatest) = greatest.filter(|greatest| *greatest > last) else { continue };
+        lagging.push(format!(
+            "the sequence of {table}.id is at {last}, and the greatest id is {greatest}"
+        ));
+        if mends {
+            let set = sqlx::query("select setval(pg_get_serial_sequence($1, 'id'), $2)");
+            set.bind(table).bind(greatest).execute(&mut *session).await?;
         }
     }
-    Ok(found)
+    Ok(lagging)
 }

@@ -76,6 +76,7 @@ mod tests {
             "tell_orders",
             "lock_sales",
             "insert_at_once",
+            "without_owned",
             "orders_of_buyers",
             "lock_sale",
             "take_step",

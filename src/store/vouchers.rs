@@ -8,7 +8,7 @@ use sqlx::{FromRow, Row};
 use super::columns::row;
 use super::statements::{Work, in_time};
 use super::time_limits::GIVES_WAY;
-use super::{DatabaseClock, DatabaseSession, Service, Stop, StoreError};
+use super::{DatabaseClock, DatabaseSession, Stop, StoreError};
 use crate::model::voucher_terms::{DEFAULT_PAY_WITHIN_S, MAX_ENTRIES, NewVoucher, VoucherChange};
 use crate::model::{Beacon, Code, Refusal, Voucher, VoucherId};
 
@@ -25,10 +25,6 @@ macro_rules! columns {
          s.revision"
     };
 }
-
-/// A move to another database copied the rows and not the sequence.
-const ID_IS_TAKEN: &str =
-    "the sequence of vouchers.id hands out ids that are taken: run seckill migrate";
 
 /// SQLSTATE of a number that its column cannot hold.
 const OUT_OF_RANGE: &str = "22003";
@@ -169,20 +165,20 @@ async fn unchanged(
     })
 }
 
-/// The last voucher with this title that had a draw, if its sale was cancelled, or ended without being drawn: whoever did not
+/// For a draw the last voucher with this title that had one, if its sale was cancelled, or ended without being drawn: whoever did not
 /// like who won, or would have, could try again.
 async fn previous_draw(
     pool: &PgPool,
-    title: &str,
+    new: &NewVoucher,
     now: DateTime<Utc>,
 ) -> Result<Option<VoucherId>, StoreError> {
     let query = sqlx::query_scalar(
         "select id from vouchers join seckill_vouchers on voucher_id = id
-         where title = $1 and draw_time is not null
+         where $3::timestamptz is not null and title = $1 and draw_time is not null
            and (cancelled_at is not null or drawn_at is null and end_time <= $2)
          order by id desc limit 1",
     );
-    let query = query.bind(title).bind(now);
+    let query = query.bind(&new.title).bind(now).bind(new.draw_time);
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
@@ -194,10 +190,7 @@ pub async fn create(
 ) -> Result<Voucher, StoreError> {
     let (begin_time, end_time) = new.window(now);
     let beacon = new.draw_beacon.as_deref().unwrap_or_default();
-    let previous = match new.draw_time {
-        Some(_) => previous_draw(pool, &new.title, now).await?,
-        None => None,
-    };
+    let previous = previous_draw(pool, new, now).await?;
     let query = sqlx::query_as(concat!(
         "with v as (
            insert into vouchers
@@ -232,15 +225,7 @@ pub async fn create(
     .bind(Beacon::read(beacon).map(|beacon| beacon.at))
     .bind(previous.map(VoucherId::get))
     .bind(new.max_entries.unwrap_or(MAX_ENTRIES));
-    let insert = async |session: &mut DatabaseSession| {
-        query.fetch_one(session).await.map_err(|error| match error.as_database_error() {
-            Some(answer) if breaks(answer, "vouchers_pkey") => {
-                StoreError::defect(Service::Postgres, ID_IS_TAKEN)
-            }
-            _ => error.into(),
-        })
-    };
-    Work::statement(pool).run_or_refuse(insert).await
+    in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
 /// Those of `ids` that there are, in any order. Tells `clock` the time by which sales begin and end.

@@ -5,10 +5,23 @@ use seckill::model::Clock;
 use serde_json::json;
 
 use crate::board::sales::{as_admin, board, server};
+use testkit::shop::api_client::Api;
 use testkit::shop::till::beacon_at;
 use testkit::shop::web_driver::PHONE;
 use testkit::shop::world::World;
 use testkit::wait::eventually;
+
+/// A busy machine may refuse the entry for a moment.
+async fn enters(api: &Api, voucher: &str, user: i64) {
+    eventually("the entry is taken", async || {
+        let answer = api.call_as(user, "POST", &format!("{voucher}/entries")).await;
+        if answer.status != 201 {
+            answer.problem(503, "unavailable");
+        }
+        answer.status == 201
+    })
+    .await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draw_is_made_watched_and_told_its_number() {
@@ -57,15 +70,7 @@ async fn a_draw_is_made_watched_and_told_its_number() {
     browser.until_text("#sale-state", "draw: entries until").await;
     browser.until_text("#line-state", "Draw: 0 have entered so far.").await;
     for user in [1, 2] {
-        // A busy machine may refuse one for a moment.
-        eventually("the entry is taken", async || {
-            let answer = api.call_as(user, "POST", &format!("{path}/entries")).await;
-            if answer.status != 201 {
-                answer.problem(503, "unavailable");
-            }
-            answer.status == 201
-        })
-        .await;
+        enters(&api, &path, user).await;
     }
     browser.until_text("#line-state", "Draw: 2 have entered so far.").await;
     assert!(!browser.shows("#number").await);

@@ -85,11 +85,11 @@ async fn refunds_are_listed_page_by_page_also_if_one_is_done_meanwhile() {
     for status in ["refunded", "charged_back"] {
         till.notify(&notice(status, twice, "t1", PRICE)).await.is(204);
     }
-    let expected = [vec![first.clone()], vec![second.clone()], vec![twice.clone()], Vec::new()];
+    let expected = [vec![twice.clone()], vec![first.clone()], vec![second.clone()], Vec::new()];
     assert_eq!(till.pages(ADMINISTRATOR, "/api/refunds?limit=1", "payment_id").await, expected);
     till.notify(&notice("refunded", first, "t2", PRICE)).await.is(204);
     let after = format!("/api/refunds?after={first}");
-    let rest = [vec![second.clone(), twice.clone()]];
+    let rest = [vec![second.clone()]];
     assert_eq!(till.pages(ADMINISTRATOR, &after, "payment_id").await, rest);
     for wrong in ["limit=101", "after=7", "before=7"] {
         let answer = till.as_admin("GET", &format!("/api/refunds?{wrong}")).await;

@@ -50,6 +50,21 @@ async fn leave(browser: &Browser) {
     browser.click("#question [value=yes]").await;
 }
 
+/// Everybody can look how it was drawn.
+async fn is_explained(shop: &Till, browser: &Browser) {
+    browser.click("#vouchers .draw summary").await;
+    browser.until_text("#vouchers .draw", "How was it drawn?").await;
+    browser.until_text("#vouchers .draw", "you have to trust").await;
+    let drawn = shop.draw().await;
+    for told in ["seed_hash", "entries_hash", "seed"] {
+        browser.until_text("#vouchers .draw", drawn[told].as_str().unwrap()).await;
+    }
+    let command = format!("seckill draw verify draw-{}.json", shop.voucher.id);
+    browser.until_text("#vouchers .draw code", &command).await;
+    browser.until_text("#vouchers .draw dl", "Drawn").await;
+    is_readable(browser).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draw_is_entered_and_ends_with_an_order_or_a_place_in_line() {
     let shop = drawn(1, "").await;
@@ -110,18 +125,7 @@ async fn a_draw_is_entered_and_ends_with_an_order_or_a_place_in_line() {
     winner.until_text(ENTRY, "It was your turn, and you have it.").await;
     winner.close().await;
 
-    // Everybody can look how it was drawn.
-    other.click("#vouchers .draw summary").await;
-    other.until_text("#vouchers .draw", "How was it drawn?").await;
-    other.until_text("#vouchers .draw", "you have to trust").await;
-    let drawn = shop.draw().await;
-    for told in ["seed_hash", "entries_hash", "seed"] {
-        other.until_text("#vouchers .draw", drawn[told].as_str().unwrap()).await;
-    }
-    let command = format!("seckill draw verify draw-{}.json", shop.voucher.id);
-    other.until_text("#vouchers .draw code", &command).await;
-    other.until_text("#vouchers .draw dl", "Drawn").await;
-    is_readable(&other).await;
+    is_explained(&shop, &other).await;
     leave(&other).await;
     other.until_text(BUY, "Stand in line").await;
     assert_eq!(shop.entry(waits).await["status"], "left");
