@@ -1178,7 +1178,11 @@ begin
     end if;
     if part = any (money.returned_parts) then
         return 'repeated';
-    elsif returned in (money.paid_amount, money.paid_amount - money.returned_amount) then
+    elsif returned in (money.paid_amount, money.paid_amount - money.returned_amount)
+       -- Nothing is left of it: a part that goes back now goes back again.
+       or (returned < money.paid_amount and exists (
+               select from refunds r where r.order_id = money.order_id and r.number = money.number and r.voucher_id = voucher
+                                       and r.status = refund_done())) then
         return record_return(voucher, money.order_id, money.number, kind, null, at);
     end if;
     return record_part(voucher, money, returned, part);
@@ -1186,17 +1190,12 @@ end
 $$;
 
 -- Writes that a part of money went back, of which more is left: a refund asks for the rest. Returns `part_returned`, or
--- `partial`: less is left than this. The caller has locked the payment and the order.
+-- `partial`: less is left than this. The caller has locked the payment and the order; no refund of it is done.
 create function record_part(voucher bigint, money payments, returned bigint, part text) returns text
 language plpgsql
 as $$
-declare
-    found_status smallint;
 begin
-    select r.status into found_status
-    from refunds r where r.order_id = money.order_id and r.number = money.number and r.voucher_id = voucher
-    for no key update;
-    if returned > money.paid_amount - money.returned_amount or found_status = refund_done() then
+    if returned > money.paid_amount - money.returned_amount then
         return 'partial';
     end if;
     update payments p set returned_amount = p.returned_amount + returned, returned_parts = p.returned_parts || part
