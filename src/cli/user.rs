@@ -64,8 +64,9 @@ pub async fn run(command: UserCommand) -> anyhow::Result<()> {
             database.with_database(Access::Read, show).await
         }
         UserCommand::Export { phone, out, database } => {
-            let export =
-                async |database: &Database| out.write_json(&find(database, &phone).await?.1);
+            let export = async |database: &Database| {
+                out.write_private_json(&find(database, &phone).await?.1)
+            };
             database.with_database(Access::Read, export).await
         }
         UserCommand::Erase(args) => {

@@ -1,5 +1,7 @@
 //! `seckill user`: what there is about a person is shown, handed out, and erased.
 
+use std::os::unix::fs::PermissionsExt;
+
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 
@@ -56,6 +58,7 @@ async fn a_person_is_shown_and_exported_with_all_that_the_database_has() {
     let out = ["user", "export", &phone, "--out", file.to_str().unwrap()];
     assert_eq!(program.says(&out).await, "");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), exported);
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     for command in ["show", "export", "erase"] {
         let ask = async |phone: &str| program.run(&["user", command, phone]).await;
         ask("13800138999").await.refused(1, "no user has the phone 13800138999");
