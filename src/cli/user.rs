@@ -1,6 +1,6 @@
 //! `seckill user`: what there is about a person is shown, handed out, and erased.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -36,8 +36,8 @@ pub enum UserCommand {
     },
     /// Erase a person: the phone and the sessions go, and the orders stay as those of a number
     ///
-    /// Whoever has the phone next is another user. Refused while the phone is needed: for an order that is unpaid, for money
-    /// on its way back, or for a place in a draw or a line of a sale that is on.
+    /// Whoever has the phone next is another user. Places in draws and lines are given up. Refused while the phone is needed: for
+    /// an order that is unpaid, for money on its way back, or for a draw that is closed and not drawn yet.
     Erase(EraseArgs),
 }
 
@@ -122,27 +122,49 @@ async fn erase(stores: &Stores, database: &Database, args: &EraseArgs) -> anyhow
     let refunding = refunds.filter(|refund| refund["status"] == 1).count();
     let waits = |entry: &&Value| entry["status"] == "waiting" && entry["sale_is_over"] == false;
     let waiting = rows(&document, "entries").filter(waits).count();
-    if unpaid + refunding + waiting > 0 {
+    if unpaid + refunding > 0 {
         anyhow::bail!(
             "user {user} needs the phone and was not erased: {unpaid} orders are unpaid, {refunding} refunds wait for the \
-             payment gateway, {waiting} entries wait in a draw or a line"
+             payment gateway"
         );
     }
     if !args.yes {
         return Err(ConfigError(format!(
-            "the phone of user {user} would go for good, and the orders stay as those of a number ({}): add --yes",
+            "the phone of user {user} would go for good, with {waiting} places in draws and lines, and the orders stay as those \
+             of a number ({}): add --yes",
             counted(orders())
         ))
         .into());
     }
-    let kept = document["user"]["phone"].as_str().unwrap_or(phone);
-    if let Err(why) = forget_logins(stores, kept).await {
-        program::note(format_args!(
-            "login codes and limits of the phone stay in Redis until they end by themselves: {why}"
-        ));
+    let pool = database.pool();
+    if let Some((voucher, word)) = persons::leave_lines(pool, user).await? {
+        anyhow::bail!(
+            "user {user} was not erased: the entry for voucher {voucher} cannot be taken out ({word}); from the close of a draw on \
+             nobody leaves until it is drawn"
+        );
     }
-    if !persons::erase(database.pool(), user, args.by.as_deref()).await? {
-        anyhow::bail!("another command has erased user {user} meanwhile");
+    if !persons::erase(pool, user, args.by.as_deref()).await? {
+        anyhow::bail!(
+            "user {user} was not erased: an order, a refund or an entry is new, or another command was faster; the same command \
+             says which"
+        );
+    }
+    let kept = document["user"]["phone"].as_str().unwrap_or(phone);
+    // Codes are kept by the one form of a phone, which the user's may be older than.
+    let canonical = normalized_phone(kept).unwrap_or_else(|| kept.to_owned());
+    for spelling in BTreeSet::from([kept, &canonical]) {
+        if let Err(why) = forget_logins(stores, spelling).await {
+            program::note(format_args!(
+                "login codes and limits of {spelling} stay in Redis until they end by themselves: {why}"
+            ));
+        }
+    }
+    let others = persons::other_spellings(pool, user, &canonical).await?;
+    if !others.is_empty() {
+        program::note(format_args!(
+            "the same phone in another spelling is another user, who is not erased: {}",
+            others.join(", ")
+        ));
     }
     program::say(format!("user {user} is erased"))
 }
