@@ -1306,13 +1306,16 @@ as $$ select regexp_replace(line::text, '("(?:[a-z]+_)?id": )(\d+)', '\1"\2"', '
 -- gone, up to `at_most` entries. Returns the rows that it removed; none: nothing is left to remove.
 --
 -- What keeps an order: a refund that waits, or was done since; a message to the gateway that waits; and money that went back before
--- it was known to have come. A used order is counted in `pruned`, so that an audit holds after each call.
+-- it was known to have come. Whatever `long_ago` is, an order that has a payment is kept for half a year after its end: so long its
+-- money may come late, or be charged back. A used order is counted in `pruned`, so that an audit holds after each call.
 create function prune_sale(voucher bigint, long_ago timestamptz, at_most bigint)
 returns table (removed_from text, line text)
 language plpgsql
 set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
+declare
+    paid_long_ago timestamptz := least(long_ago, sale_time() - interval '180 days');
 begin
     perform lock_sale(voucher);
     return query
@@ -1322,9 +1325,11 @@ begin
     ), ended as (
         select o.id, o.status from orders o
         where o.voucher_id = voucher and o.id > 0 and exists (select from sale)
-          and o.status in (order_used(), order_cancelled(), order_refunded()) and o.updated_at < long_ago
+          and o.status in (order_used(), order_cancelled(), order_refunded())
+          and o.updated_at < case when exists (select from payments p where p.voucher_id = voucher and p.order_id = o.id)
+                                  then paid_long_ago else long_ago end
           and not exists (select from refunds r where r.voucher_id = voucher and r.order_id = o.id
-                          and (r.status = refund_waiting() or r.done_at >= long_ago))
+                          and (r.status = refund_waiting() or r.done_at >= paid_long_ago))
           and not exists (select from payment_cancellations c where c.voucher_id = voucher and c.order_id = o.id
                           and c.next_attempt_at is not null)
           and not exists (select from early_returns e where e.voucher_id = voucher and e.order_id = o.id

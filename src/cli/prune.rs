@@ -22,7 +22,7 @@ const AT_ONCE: i64 = 1_000;
 ///
 /// Of sales that are over: orders that are used, cancelled or refunded. Those that are unpaid, paid or refunding stay, and
 /// with them the sale and its draw. A sale in which `seckill audit` finds something wrong stays as it is, and so does money
-/// that belongs to no payment. Where the command is broken off, every audit holds, and the same command goes on.
+/// that belongs to no payment. An order that has a payment stays for at least 180 days: its money may be charged back. Where the command is broken off, every audit holds, and the same command goes on.
 #[derive(Debug, Args)]
 pub struct PruneArgs {
     /// How long the sale must be over and the order untouched, such as 365d; at least a day
