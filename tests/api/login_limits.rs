@@ -113,6 +113,21 @@ async fn a_proxy_that_nobody_trusts_cannot_lend_a_new_address() {
 }
 
 #[tokio::test]
+async fn a_loopback_address_has_no_limit_of_a_day() {
+    let api = limited("codes-per-address-day=1/24h").await;
+    for (address, number, status) in [
+        ("192.0.2.1", 1, 202),
+        ("192.0.2.1", 2, 429),
+        ("127.0.0.1", 3, 202),
+        ("127.0.0.1", 4, 202),
+        ("::1", 5, 202),
+        ("::1", 6, 202),
+    ] {
+        ask_from(&api, address, &phone(number)).await.is(status);
+    }
+}
+
+#[tokio::test]
 async fn twenty_codes_and_fifty_wrong_tries_of_a_stranger_do_not_keep_the_owner_out() {
     let api = limited("codes-per-phone=20/10m").await;
     for _ in 0..20 {
