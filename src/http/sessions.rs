@@ -140,6 +140,7 @@ async fn admit_code(app: &App, address: ClientAddress, phone: &str) -> Result<()
     if let Some(countries) = &settings.sms_countries
         && countries.of(phone).is_none()
         && !is_administrators
+        && !has_user(app, phone).await?
     {
         let detail = format!("login codes are sent to phones that begin with {countries} alone");
         return Err(ApiError::invalid(detail));
