@@ -1301,31 +1301,23 @@ create function with_text_ids(line jsonb) returns text
 language sql immutable
 as $$ select regexp_replace(line::text, '("(?:[a-z]+_)?id": )(\d+)', '\1"\2"', 'g') $$;
 
--- Removes what ended before `long_ago` of the sale of a voucher that was over by then: up to `at_most` orders that are used,
--- cancelled or refunded, each with all that belongs to it; or, if no order is left, the sale and the voucher; or, if these are
--- gone, up to `at_most` entries. Returns the rows that it removed; none: nothing is left to remove.
+-- The orders, up to `at_most`, that `prune_sale` removes of a sale that was over by `long_ago`: those that are used, cancelled
+-- or refunded, and ended before. It locks nothing.
 --
 -- What keeps an order: a refund that waits, or was done since; a message to the gateway that waits; and money that went back before
 -- it was known to have come. Whatever `long_ago` is, an order that has a payment is kept for half a year after its end: so long its
--- money may come late, or be charged back. A used order is counted in `pruned`, so that an audit holds after each call.
-create function prune_sale(voucher bigint, long_ago timestamptz, at_most bigint)
-returns table (removed_from text, line text)
+-- money may come late, or be charged back.
+create function ended_orders(voucher bigint, long_ago timestamptz, at_most bigint) returns bigint[]
 language plpgsql
-set enable_seqscan = off
-set lock_timeout = '350ms'
 as $$
 declare
     paid_long_ago timestamptz := least(long_ago, sale_time() - interval '180 days');
 begin
-    perform lock_sale(voucher);
-    return query
-    with sale as (
-        select from seckill_vouchers s
-        where s.voucher_id = voucher and s.end_time < long_ago and (s.cancelled_at is null or s.wound_up_at is not null)
-    ), ended as (
-        select o.id, o.status from orders o
-        where o.voucher_id = voucher and o.id > 0 and exists (select from sale)
-          and o.status in (order_used(), order_cancelled(), order_refunded())
+    return array(
+        select o.id from orders o
+        where o.voucher_id = voucher and o.id > 0 and o.status in (order_used(), order_cancelled(), order_refunded())
+          and exists (select from seckill_vouchers s where s.voucher_id = voucher and s.end_time < long_ago
+                      and (s.cancelled_at is null or s.wound_up_at is not null))
           and o.updated_at < case when exists (select from payments p where p.voucher_id = voucher and p.order_id = o.id)
                                   then paid_long_ago else long_ago end
           and not exists (select from refunds r where r.voucher_id = voucher and r.order_id = o.id
@@ -1335,17 +1327,39 @@ begin
           and not exists (select from early_returns e where e.voucher_id = voucher and e.order_id = o.id
                           and not exists (select from payments p
                                           where p.voucher_id = voucher and p.transaction_id = e.transaction_id))
-        limit at_most for update
+        limit at_most);
+end
+$$;
+
+-- Removes up to `at_most` of the orders that ended before `long_ago`, each with all that belongs to it; or, if no order is left, the
+-- sale and the voucher; or, if these are gone, up to `at_most` entries. Returns the rows that it removed; none: nothing is left to
+-- remove. A used order is counted in `pruned`, so that an audit holds after each call. Whatever changes an order that has ended
+-- locks the sale before.
+create function prune_sale(voucher bigint, long_ago timestamptz, at_most bigint)
+returns table (removed_from text, line text)
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    ended bigint[];
+begin
+    perform lock_sale(voucher);
+    ended := ended_orders(voucher, long_ago, at_most);
+    return query
+    with sale as (
+        select from seckill_vouchers s
+        where s.voucher_id = voucher and s.end_time < long_ago and (s.cancelled_at is null or s.wound_up_at is not null)
     ),
-    o as (delete from orders x using ended where x.voucher_id = voucher and x.id = ended.id returning x.*),
-    t as (delete from order_steps x using ended where x.voucher_id = voucher and x.order_id = ended.id returning x.*),
-    p as (delete from payments x using ended where x.voucher_id = voucher and x.order_id = ended.id returning x.*),
-    r as (delete from refunds x using ended where x.voucher_id = voucher and x.order_id = ended.id returning x.*),
-    c as (delete from payment_cancellations x using ended where x.voucher_id = voucher and x.order_id = ended.id returning x.*),
+    o as (delete from orders x where x.voucher_id = voucher and x.id = any (ended) returning x.*),
+    t as (delete from order_steps x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
+    p as (delete from payments x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
+    r as (delete from refunds x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
+    c as (delete from payment_cancellations x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
     b as (delete from early_returns x using p where x.voucher_id = voucher and x.transaction_id = p.transaction_id returning x.*),
     counted as (
-        update seckill_vouchers s set pruned = pruned + (select count(*) from ended where status = order_used())
-        where s.voucher_id = voucher and exists (select from ended where status = order_used())
+        update seckill_vouchers s set pruned = pruned + (select count(*) from o where status = order_used())
+        where s.voucher_id = voucher and exists (select from o where status = order_used())
     ), s as (
         delete from seckill_vouchers x
         where x.voucher_id = voucher and exists (select from sale)

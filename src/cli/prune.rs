@@ -1,6 +1,6 @@
 //! `seckill prune`: what ended long ago is removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,6 +17,8 @@ use crate::store::{Database, order_steps};
 
 /// Orders that one transaction removes.
 const AT_ONCE: i64 = 1_000;
+/// So often a voucher is tried of which another session holds a row, after all others.
+const TRIES: u32 = 5;
 
 /// Remove what ended long ago: orders with their steps and money, then their sales and entries
 ///
@@ -70,35 +72,62 @@ async fn prune(database: &Database, args: &PruneArgs) -> anyhow::Result<()> {
     let open = |path| OpenOptions::new().append(true).create(true).mode(0o600).open(path);
     let mut file = args.export.as_ref().map(open).transpose().context("cannot write the export")?;
     let mut counts = BTreeMap::new();
-    for voucher in retention::find_over(pool, before).await? {
+    let mut left: VecDeque<_> =
+        retention::find_over(pool, before).await?.into_iter().map(|voucher| (voucher, 1)).collect();
+    let mut held = Vec::new();
+    while let Some((voucher, tries)) = left.pop_front() {
         if !audit::run(pool, Some(voucher)).await?.iter().all(|audit| audit.holds) {
             eprintln!("voucher {voucher} stays as it is: see seckill audit --voucher {voucher}");
             continue;
         }
-        // A rehearsal is one transaction, which is taken back.
+        if args.dry_run {
+            for (table, n) in retention::count(pool, voucher, before).await? {
+                *counts.entry(table).or_insert(0) += n;
+            }
+            continue;
+        }
         let (mut is_done, mut kept) = (false, Ok(()));
         while !is_done && kept.is_ok() {
             let then = |rows: Vec<(String, String)>| {
                 is_done = rows.is_empty();
                 kept = file.as_mut().map_or(Ok(()), |file| keep(file, &rows));
+                if kept.is_err() {
+                    return Then::TakeBack;
+                }
                 for (table, _) in rows {
                     *counts.entry(table).or_insert(0) += 1;
                 }
-                match args.dry_run {
-                    true if !is_done => Then::GoOn,
-                    false if kept.is_ok() => Then::Commit,
-                    _ => Then::TakeBack,
-                }
+                Then::Commit
             };
-            let removed = retention::remove(pool, voucher, before, AT_ONCE, then).await;
-            removed.with_context(|| {
-                format!("not all of voucher {voucher} was removed; the same command goes on")
-            })?;
+            match retention::remove(pool, voucher, before, AT_ONCE, then).await {
+                Ok(()) => {}
+                // A step of one of its orders may hold rows for which the other waits, too: one of the two gives up.
+                Err(error) if error.is_row_held() => {
+                    is_done = true;
+                    if tries < TRIES {
+                        left.push_back((voucher, tries + 1));
+                    } else {
+                        held.push(voucher.to_string());
+                    }
+                }
+                Err(error) => {
+                    return Err(error).with_context(|| not_all(&voucher.to_string()));
+                }
+            }
         }
         kept.context("cannot write the export, and what is not in it stays")?;
     }
+    counts.retain(|_, n| *n > 0);
     let words: Vec<String> = counts.iter().map(|(table, n)| format!("{n} {table}")).collect();
     let what = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
     let done = if args.dry_run { "would be removed" } else { "removed" };
-    program::say(format!("{done}: {what}"))
+    program::say(format!("{done}: {what}"))?;
+    if !held.is_empty() {
+        anyhow::bail!("{}: other sessions hold rows of it", not_all(&held.join(", ")));
+    }
+    Ok(())
+}
+
+fn not_all(vouchers: &str) -> String {
+    format!("not all of voucher {vouchers} was removed; the same command goes on")
 }

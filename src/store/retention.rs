@@ -12,13 +12,55 @@ use crate::model::VoucherId;
 /// Nobody waits for the rows of a sale that is over.
 const REMOVED_WITHIN: Duration = Duration::from_secs(600);
 
+/// `$2` are the orders that would go.
+const COUNTS: &str = "
+    with ended as (
+      select unnest($2::bigint[]) as id
+    ), sale as (
+      select s.voucher_id from seckill_vouchers s
+      where s.voucher_id = $1 and s.end_time < $3 and (s.cancelled_at is null or s.wound_up_at is not null)
+        and not exists (select from orders a where a.voucher_id = $1 and a.id > 0
+                        and not exists (select from ended where ended.id = a.id))
+        and not exists (select from payments a where a.voucher_id = $1
+                        and not exists (select from ended where ended.id = a.order_id))
+        and not exists (select from early_returns a where a.voucher_id = $1
+                        and not exists (select from payments p where p.voucher_id = $1 and p.transaction_id = a.transaction_id))
+    )
+    select 'orders', count(*) from ended
+    union all select 'order_steps', count(*) from order_steps x join ended on x.order_id = ended.id where x.voucher_id = $1
+    union all select 'payments', count(*) from payments x join ended on x.order_id = ended.id where x.voucher_id = $1
+    union all select 'refunds', count(*) from refunds x join ended on x.order_id = ended.id where x.voucher_id = $1
+    union all select 'payment_cancellations', count(*) from payment_cancellations x join ended on x.order_id = ended.id
+      where x.voucher_id = $1
+    union all select 'early_returns', count(*) from early_returns x
+      join payments p on p.voucher_id = x.voucher_id and p.transaction_id = x.transaction_id
+      join ended on p.order_id = ended.id where x.voucher_id = $1
+    union all select 'seckill_vouchers', count(*) from sale
+    union all select 'vouchers', count(*) from sale
+    union all select 'entries', count(*) from entries x where x.voucher_id = $1
+      and (exists (select from sale) or not exists (select from vouchers v where v.id = $1))";
+
+/// How many rows of which table [`remove`] removes of `voucher`, call by call. It locks nothing.
+pub async fn count(
+    pool: &PgPool,
+    voucher: VoucherId,
+    before: DateTime<Utc>,
+) -> Result<Vec<(String, i64)>, StoreError> {
+    let read = async |session: &mut DatabaseSession| {
+        let ended = sqlx::query_scalar("select ended_orders($1, $2, null)");
+        let ended: Vec<i64> =
+            ended.bind(voucher.get()).bind(before).fetch_one(&mut *session).await?;
+        let counts = sqlx::query_as(COUNTS).bind(voucher.get()).bind(ended).bind(before);
+        counts.fetch_all(session).await
+    };
+    Work::snapshot(REMOVED_WITHIN, pool).run(read).await
+}
+
 /// What comes after a batch of rows was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
     /// They stay removed.
     Commit,
-    /// The next batch of the same transaction.
-    GoOn,
     /// All that the transaction has removed is there again.
     TakeBack,
 }
@@ -47,16 +89,13 @@ pub async fn remove(
 ) -> Result<(), StoreError> {
     let work = async |session: &mut DatabaseSession| {
         sqlx::query("savepoint before").execute(&mut *session).await?;
-        loop {
-            let query = sqlx::query_as("select removed_from, line from prune_sale($1, $2, $3)");
-            let query = query.bind(voucher.get()).bind(before).bind(at_once);
-            match then(query.fetch_all(&mut *session).await?) {
-                Then::Commit => return Ok(()),
-                Then::GoOn => {}
-                Then::TakeBack => {
-                    let back = sqlx::query("rollback to savepoint before");
-                    return back.execute(session).await.map(drop);
-                }
+        let query = sqlx::query_as("select removed_from, line from prune_sale($1, $2, $3)");
+        let query = query.bind(voucher.get()).bind(before).bind(at_once);
+        match then(query.fetch_all(&mut *session).await?) {
+            Then::Commit => Ok(()),
+            Then::TakeBack => {
+                let back = sqlx::query("rollback to savepoint before");
+                back.execute(session).await.map(drop)
             }
         }
     };

@@ -89,6 +89,7 @@ mod tests {
             "write_payment",
             "record_part",
             "record_return",
+            "ended_orders",
         ];
         assert_eq!(others.map(|(name, _)| name).collect::<Vec<_>>(), expected);
     }
