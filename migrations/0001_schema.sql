@@ -324,7 +324,7 @@ create index refunds_given_back_twice on refunds (given_back_twice_at)
 
 -- Money that the gateway confirmed for a payment that is not ours: kept, and shown to administrators.
 create table unmatched_payments (
-    id              bigint      generated always as identity,
+    id              bigint      generated always as identity unique,
     transaction_id  text        not null,
     payment_id      text        not null,
     amount          bigint      not null,
