@@ -233,6 +233,7 @@ pub async fn list_refunds(
     UrlQuery(page): UrlQuery<RefundsQuery>,
 ) -> Result<(Option<[(HeaderName, String); 1]>, Json<Vec<Refund>>), ApiError> {
     let refunds = refunds::list_open(app.database.pool(), page.after, page.limit.0).await?;
+    let refunds = refunds.ok_or_else(|| ApiError::invalid("after: this payment has no refund"))?;
     let ids = refunds.iter().map(|refund| refund.payment_id.to_string());
     Ok((next_page("/api/refunds?after=", page.limit, ids), Json(refunds)))
 }

@@ -64,12 +64,12 @@ pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<NoticeOutcome, 
 }
 
 /// What an administrator looks at: up to `limit` refunds that wait, and then payments that went back twice, each the oldest
-/// first; those that come after that of the payment `after`.
+/// first; those that come after that of the payment `after`. `None`: that has no refund.
 pub async fn list_open(
     pool: &PgPool,
     after: Option<PaymentId>,
     limit: i64,
-) -> Result<Vec<Refund>, StoreError> {
+) -> Result<Option<Vec<Refund>>, StoreError> {
     let last: Option<(bool, DateTime<Utc>)> = match after {
         None => None,
         Some(payment) => {
@@ -80,7 +80,11 @@ pub async fn list_open(
             .bind(payment.order.get())
             .bind(payment.number)
             .bind(payment.voucher.get());
-            in_time(pool, async |connection| query.fetch_optional(connection).await).await?
+            let found = in_time(pool, async |session| query.fetch_optional(session).await).await?;
+            if found.is_none() {
+                return Ok(None);
+            }
+            found
         }
     };
     let query = sqlx::query_as(
@@ -96,7 +100,7 @@ pub async fn list_open(
     .bind(after.map(|payment| payment.number))
     .bind(after.map(|payment| payment.voucher.get()))
     .bind(limit);
-    in_time(pool, async |connection| query.fetch_all(connection).await).await
+    in_time(pool, async |connection| query.fetch_all(connection).await).await.map(Some)
 }
 
 /// Since when the oldest refund waits that does.

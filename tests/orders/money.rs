@@ -94,7 +94,7 @@ async fn refunds_are_listed_page_by_page_also_if_one_is_done_meanwhile() {
     let after = format!("/api/refunds?after={first}");
     let rest = [vec![second.clone(), twice.clone()]];
     assert_eq!(till.pages(ADMINISTRATOR, &after, "payment_id").await, rest);
-    for wrong in ["limit=101", "after=7", "before=7"] {
+    for wrong in ["limit=101", "after=7", "before=7", "after=7.8.9"] {
         let answer = till.as_admin("GET", &format!("/api/refunds?{wrong}")).await;
         answer.problem(422, "invalid_request");
     }
