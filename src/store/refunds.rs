@@ -53,6 +53,19 @@ row! {
     last_error, created_at, given_back_twice_at, announced
 }
 
+/// Money on its way back, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ListedRefundBody)]
+pub struct ListedRefund {
+    /// The refund.
+    #[serde(flatten)]
+    pub refund: Refund,
+    /// What of the payment went back in parts that nobody here had asked for; `amount` is the rest.
+    pub returned_amount: i64,
+}
+
+row! { ListedRefund: ..refund, returned_amount }
+
 /// The gateway has given the money back: `Returned`, `Repeated`, or `ReturnedTwice`, if it had gone back another way while the
 /// gateway was asked.
 pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<NoticeOutcome, StoreError> {
@@ -69,7 +82,7 @@ pub async fn list_open(
     pool: &PgPool,
     after: Option<PaymentId>,
     limit: i64,
-) -> Result<Option<Vec<Refund>>, StoreError> {
+) -> Result<Option<Vec<ListedRefund>>, StoreError> {
     let last: Option<(bool, DateTime<Utc>)> = match after {
         None => None,
         Some(payment) => {
@@ -88,11 +101,13 @@ pub async fn list_open(
         }
     };
     let query = sqlx::query_as(
-        "select * from refunds
-         where (status = refund_waiting() or given_back_twice_at is not null)
-           and ($1::boolean is null or (given_back_twice_at is not null, created_at, order_id, number, voucher_id)
+        "select r.*, coalesce(p.returned_amount, 0) as returned_amount
+         from refunds r
+         left join payments p on p.order_id = r.order_id and p.number = r.number and p.voucher_id = r.voucher_id
+         where (r.status = refund_waiting() or r.given_back_twice_at is not null)
+           and ($1::boolean is null or (r.given_back_twice_at is not null, r.created_at, r.order_id, r.number, r.voucher_id)
                                        > ($1, $2, $3, $4, $5))
-         order by given_back_twice_at is not null, created_at, order_id, number, voucher_id limit $6",
+         order by r.given_back_twice_at is not null, r.created_at, r.order_id, r.number, r.voucher_id limit $6",
     )
     .bind(last.map(|(is_twice, _)| is_twice))
     .bind(last.map(|(_, created_at)| created_at))
