@@ -21,12 +21,13 @@ const PREFACE: &[u8] = b"PRI * HTTP/2";
 #[derive(Debug)]
 pub(super) struct Prefaced<S> {
     stream: S,
-    has_begun: bool,
+    /// How much of the preface has come, in whichever reads; `None`: the client has begun otherwise, or it is whole.
+    matched: Option<usize>,
 }
 
 impl<S> Prefaced<S> {
     pub(super) const fn new(stream: S) -> Self {
-        Self { stream, has_begun: false }
+        Self { stream, matched: Some(0) }
     }
 }
 
@@ -39,8 +40,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Prefaced<S> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         let read = &mut buffer.filled_mut()[before..];
-        if !std::mem::replace(&mut self.has_begun, true) && read.starts_with(PREFACE) {
-            read[PREFACE.len() - 1] = b'1';
+        if let Some(matched) = self.matched {
+            let rest = &PREFACE[matched..];
+            self.matched = rest.starts_with(read).then_some(matched + read.len());
+            if read.starts_with(rest) {
+                read[rest.len() - 1] = b'1';
+                self.matched = None;
+            }
         }
         Poll::Ready(Ok(()))
     }
@@ -90,4 +96,29 @@ pub(super) async fn no_route(request: Request) -> ApiError {
         );
     });
     ApiError::http_2()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_preface_is_found_in_whichever_reads_it_comes() {
+        for (sent, handed_on) in [
+            ("PRI * HTTP/2.0\r\n", "PRI * HTTP/1.0\r\n"),
+            ("PRI * HTTP/2", "PRI * HTTP/1"),
+            ("PRI * HTTP/", "PRI * HTTP/"),
+            ("GET / HTTP/2.0\r\n", "GET / HTTP/2.0\r\n"),
+            ("GET PRI * HTTP/2", "GET PRI * HTTP/2"),
+        ] {
+            for cut in 0..=sent.len() {
+                let (first, second) = sent.as_bytes().split_at(cut);
+                let mut read = String::new();
+                let ended = Prefaced::new(first.chain(second)).read_to_string(&mut read).await;
+                assert!(ended.is_ok() && read == handed_on, "{sent:?}, cut at {cut}: {read:?}");
+            }
+        }
+    }
 }
