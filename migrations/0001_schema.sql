@@ -324,11 +324,12 @@ create index refunds_given_back_twice on refunds (given_back_twice_at)
 
 -- Money that the gateway confirmed for a payment that is not ours: kept, and shown to administrators.
 create table unmatched_payments (
-    id              bigint      generated always as identity,
+    id              bigint      generated always as identity unique,
     transaction_id  text        not null,
     payment_id      text        not null,
     amount          bigint      not null,
-    received_at     timestamptz not null,
+    -- Null: the gateway said only that it gave the money back.
+    received_at     timestamptz,
     -- The gateway said that it gave the money back.
     returned_at     timestamptz,
     -- When an administrator had settled it, and who; no user: somebody at the shell.
@@ -336,5 +337,6 @@ create table unmatched_payments (
     resolved_by     bigint,
     primary key (transaction_id, payment_id, amount)
 );
--- Those that somebody has to look at.
-create index unmatched_payments_open on unmatched_payments (id) where returned_at is null and resolved_at is null;
+-- Those that somebody has to look at: money that is still there, and money that went back and was never seen to come.
+create index unmatched_payments_open on unmatched_payments (id)
+    where (returned_at is null or received_at is null) and resolved_at is null;

@@ -1186,7 +1186,11 @@ begin
     end if;
     if part = any (money.returned_parts) then
         return 'repeated';
-    elsif returned in (money.paid_amount, money.paid_amount - money.returned_amount) then
+    elsif returned in (money.paid_amount, money.paid_amount - money.returned_amount)
+       -- Nothing is left of it: a part that goes back now goes back again.
+       or (returned < money.paid_amount and exists (
+               select from refunds r where r.order_id = money.order_id and r.number = money.number and r.voucher_id = voucher
+                                       and r.status = refund_done())) then
         return record_return(voucher, money.order_id, money.number, kind, null, at);
     end if;
     return record_part(voucher, money, returned, part);
@@ -1194,17 +1198,12 @@ end
 $$;
 
 -- Writes that a part of money went back, of which more is left: a refund asks for the rest. Returns `part_returned`, or
--- `partial`: less is left than this. The caller has locked the payment and the order.
+-- `partial`: less is left than this. The caller has locked the payment and the order; no refund of it is done.
 create function record_part(voucher bigint, money payments, returned bigint, part text) returns text
 language plpgsql
 as $$
-declare
-    found_status smallint;
 begin
-    select r.status into found_status
-    from refunds r where r.order_id = money.order_id and r.number = money.number and r.voucher_id = voucher
-    for no key update;
-    if returned > money.paid_amount - money.returned_amount or found_status = refund_done() then
+    if returned > money.paid_amount - money.returned_amount then
         return 'partial';
     end if;
     update payments p set returned_amount = p.returned_amount + returned, returned_parts = p.returned_parts || part
@@ -1310,46 +1309,65 @@ create function with_text_ids(line jsonb) returns text
 language sql immutable
 as $$ select regexp_replace(line::text, '("(?:[a-z]+_)?id": )(\d+)', '\1"\2"', 'g') $$;
 
--- Removes what ended before `long_ago` of the sale of a voucher that was over by then: up to `at_most` orders that are used,
--- cancelled or refunded, each with all that belongs to it; or, if no order is left, the sale and the voucher; or, if these are
--- gone, up to `at_most` entries. Returns the rows that it removed; none: nothing is left to remove.
+-- The orders, up to `at_most`, that `prune_sale` removes of a sale that was over by `long_ago`: those that are used, cancelled
+-- or refunded, and ended before. It locks nothing.
 --
 -- What keeps an order: a refund that waits, or was done since; a message to the gateway that waits; and money that went back before
--- it was known to have come. A used order is counted in `pruned`, so that an audit holds after each call.
+-- it was known to have come. Whatever `long_ago` is, an order that has a payment is kept for half a year after its end: so long its
+-- money may come late, or be charged back.
+create function ended_orders(voucher bigint, long_ago timestamptz, at_most bigint) returns bigint[]
+language plpgsql
+as $$
+declare
+    paid_long_ago timestamptz := least(long_ago, sale_time() - interval '180 days');
+begin
+    return array(
+        select o.id from orders o
+        where o.voucher_id = voucher and o.id > 0 and o.status in (order_used(), order_cancelled(), order_refunded())
+          and exists (select from seckill_vouchers s where s.voucher_id = voucher and s.end_time < long_ago
+                      and (s.cancelled_at is null or s.wound_up_at is not null))
+          and o.updated_at < case when exists (select from payments p where p.voucher_id = voucher and p.order_id = o.id)
+                                  then paid_long_ago else long_ago end
+          and not exists (select from refunds r where r.voucher_id = voucher and r.order_id = o.id
+                          and (r.status = refund_waiting() or r.done_at >= paid_long_ago))
+          and not exists (select from payment_cancellations c where c.voucher_id = voucher and c.order_id = o.id
+                          and c.next_attempt_at is not null)
+          and not exists (select from early_returns e where e.voucher_id = voucher and e.order_id = o.id
+                          and not exists (select from payments p
+                                          where p.voucher_id = voucher and p.transaction_id = e.transaction_id))
+        limit at_most);
+end
+$$;
+
+-- Removes up to `at_most` of the orders that ended before `long_ago`, each with all that belongs to it; or, if no order is left, the
+-- sale and the voucher; or, if these are gone, up to `at_most` entries. Returns the rows that it removed; none: nothing is left to
+-- remove. A used order is counted in `pruned`, so that an audit holds after each call. Whatever changes an order that has ended
+-- locks the sale before.
 create function prune_sale(voucher bigint, long_ago timestamptz, at_most bigint)
 returns table (removed_from text, line text)
 language plpgsql
 set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
+declare
+    ended bigint[];
 begin
     perform lock_sale(voucher);
+    ended := ended_orders(voucher, long_ago, at_most);
     return query
     with sale as (
         select from seckill_vouchers s
         where s.voucher_id = voucher and s.end_time < long_ago and (s.cancelled_at is null or s.wound_up_at is not null)
-    ), ended as (
-        select o.id, o.status from orders o
-        where o.voucher_id = voucher and o.id > 0 and exists (select from sale)
-          and o.status in (order_used(), order_cancelled(), order_refunded()) and o.updated_at < long_ago
-          and not exists (select from refunds r where r.voucher_id = voucher and r.order_id = o.id
-                          and (r.status = refund_waiting() or r.done_at >= long_ago))
-          and not exists (select from payment_cancellations c where c.voucher_id = voucher and c.order_id = o.id
-                          and c.next_attempt_at is not null)
-          and not exists (select from early_returns e where e.voucher_id = voucher and e.order_id = o.id
-                          and not exists (select from payments p
-                                          where p.voucher_id = voucher and p.transaction_id = e.transaction_id))
-        limit at_most for update
     ),
-    o as (delete from orders x using ended where x.voucher_id = voucher and x.id = ended.id returning x.*),
-    t as (delete from order_steps x using ended where x.voucher_id = voucher and x.order_id = ended.id returning x.*),
-    p as (delete from payments x using ended where x.voucher_id = voucher and x.order_id = ended.id returning x.*),
-    r as (delete from refunds x using ended where x.voucher_id = voucher and x.order_id = ended.id returning x.*),
-    c as (delete from payment_cancellations x using ended where x.voucher_id = voucher and x.order_id = ended.id returning x.*),
+    o as (delete from orders x where x.voucher_id = voucher and x.id = any (ended) returning x.*),
+    t as (delete from order_steps x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
+    p as (delete from payments x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
+    r as (delete from refunds x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
+    c as (delete from payment_cancellations x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
     b as (delete from early_returns x using p where x.voucher_id = voucher and x.transaction_id = p.transaction_id returning x.*),
     counted as (
-        update seckill_vouchers s set pruned = pruned + (select count(*) from ended where status = order_used())
-        where s.voucher_id = voucher and exists (select from ended where status = order_used())
+        update seckill_vouchers s set pruned = pruned + (select count(*) from o where status = order_used())
+        where s.voucher_id = voucher and exists (select from o where status = order_used())
     ), s as (
         delete from seckill_vouchers x
         where x.voucher_id = voucher and exists (select from sale)

@@ -33,12 +33,13 @@ async function resolve({ id, transaction_id: transaction, amount }) {
 function unmatched(one) {
   const { transaction_id: transaction, payment_id: payment, amount, received_at: received } = one;
   const { returned_at, resolved_at } = one;
+  const isBack = returned_at && received;
   const labels = [texts.transaction, texts.payment, texts.amount, texts.received, texts.returned, texts.resolved];
   const returned = returned_at ? at(returned_at) : texts.not_returned;
   const button = element("button", { class: "quiet", type: "button" }, texts.resolve);
   button.addEventListener("click", () => resolve(one));
-  const resolved = resolved_at ? at(resolved_at) : returned_at ? "–" : button;
-  return cells(labels, [transaction, payment, money(amount), at(received), returned, resolved]);
+  const resolved = resolved_at ? at(resolved_at) : isBack ? "–" : button;
+  return cells(labels, [transaction, payment, money(amount), received ? at(received) : "–", returned, resolved]);
 }
 
 async function read(path, id, cellsOf, none) {

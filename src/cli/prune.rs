@@ -22,7 +22,8 @@ const AT_ONCE: i64 = 10_000;
 ///
 /// Of sales that are over: orders that are used, cancelled or refunded. Those that are unpaid, paid or refunding stay, and
 /// with them the sale and its draw. A sale in which `seckill audit` finds something wrong stays as it is, and so does money
-/// that belongs to no payment. A sale goes on its own: where the command is broken off, the same command goes on.
+/// that belongs to no payment. An order that has a payment stays for at least 180 days: its money may be charged back. A sale
+/// goes on its own: where the command is broken off, the same command goes on.
 #[derive(Debug, Args)]
 pub struct PruneArgs {
     /// How long the sale must be over and the order untouched, such as 365d; at least a day
@@ -68,24 +69,43 @@ async fn prune(database: &Database, args: &PruneArgs) -> anyhow::Result<()> {
     // It is about people: its owner's alone to read.
     let open = |path| OpenOptions::new().append(true).create(true).mode(0o600).open(path);
     let mut file = args.export.as_ref().map(open).transpose().context("cannot write the export")?;
-    let mut counts = BTreeMap::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let mut held = Vec::new();
     for voucher in retention::find_over(pool, before).await? {
         if !audit::run(pool, Some(voucher)).await?.iter().all(|audit| audit.holds) {
             eprintln!("voucher {voucher} stays as it is: see seckill audit --voucher {voucher}");
             continue;
         }
+        let mut tables = Vec::new();
         let take = |rows: &[RemovedRow]| {
-            for (table, _) in rows {
-                *counts.entry(table.clone()).or_insert(0) += 1;
-            }
+            tables.extend(rows.iter().map(|(table, _)| table.clone()));
             file.as_mut().map_or(Ok(()), |file| keep(file, rows))
         };
         let removed = retention::remove(pool, voucher, before, AT_ONCE, args.dry_run, take).await;
-        let kept = removed.with_context(|| format!("nothing of voucher {voucher} was removed"))?;
-        kept.context("cannot write the export, and what is not in it stays")?;
+        match removed {
+            Ok(kept) => {
+                kept.context("cannot write the export, and what is not in it stays")?;
+                for table in tables {
+                    *counts.entry(table).or_default() += 1;
+                }
+            }
+            // A step of one of its orders may hold rows for which the other waits, too: one of the two gives up.
+            Err(error) if error.is_row_held() => held.push(voucher.to_string()),
+            Err(error) => {
+                return Err(error)
+                    .with_context(|| format!("nothing of voucher {voucher} was removed"));
+            }
+        }
     }
     let words: Vec<String> = counts.iter().map(|(table, n)| format!("{n} {table}")).collect();
     let what = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
     let done = if args.dry_run { "would be removed" } else { "removed" };
-    program::say(format!("{done}: {what}"))
+    program::say(format!("{done}: {what}"))?;
+    if !held.is_empty() {
+        anyhow::bail!(
+            "other sessions hold rows of these vouchers, which stay as they are: {}; try again later",
+            held.join(", ")
+        );
+    }
+    Ok(())
 }

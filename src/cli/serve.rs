@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use axum::Router;
-use axum::http::Uri;
 use clap::Args;
 use rand::RngExt;
 use tokio::net::TcpListener;

@@ -28,8 +28,8 @@ pub enum UserCommand {
     },
     /// Erase a person: the phone and the sessions go, and the orders stay as those of a number
     ///
-    /// Whoever has the phone next is another user. Refused while the phone is needed: for an order that is unpaid, for money
-    /// on its way back, or for a place in a draw or a line of a sale that is on.
+    /// Whoever has the phone next is another user. Places in draws and lines are given up. Refused while the phone is needed: for
+    /// an order that is unpaid, for money on its way back, or for a draw that is closed and not drawn yet.
     Erase {
         /// The phone that logs in
         phone: String,
@@ -47,8 +47,9 @@ pub enum UserCommand {
 pub async fn run(command: UserCommand) -> anyhow::Result<()> {
     match command {
         UserCommand::Export { phone, out, database } => {
-            let export =
-                async |database: &Database| out.write_json(&find(database, &phone).await?.1);
+            let export = async |database: &Database| {
+                out.write_private_json(&find(database, &phone).await?.1)
+            };
             database.with_database(Access::Read, export).await
         }
         UserCommand::Erase { phone, yes, by, database } => {
@@ -81,18 +82,38 @@ async fn erase(database: &Database, phone: &str, yes: Yes, by: Option<&str>) -> 
     let refunding = refunds.filter(|refund| refund["status"] == 1).count();
     let waits = |entry: &&Value| entry["status"] == "waiting" && entry["sale_is_over"] == false;
     let waiting = rows(&document, "entries").filter(waits).count();
-    if unpaid + refunding + waiting > 0 {
+    if unpaid + refunding > 0 {
         anyhow::bail!(
             "user {user} needs the phone and was not erased: {unpaid} orders are unpaid, {refunding} refunds wait for the \
-             payment gateway, {waiting} entries wait in a draw or a line"
+             payment gateway"
         );
     }
     yes.or_say(format!(
-        "the phone of user {user} would go for good, and {} orders stay as those of a number",
+        "the phone of user {user} would go for good, with {waiting} places in draws and lines, and {} orders stay as those of a \
+         number",
         orders().count()
     ))?;
-    if !persons::erase(database.pool(), user, by).await? {
-        anyhow::bail!("another command has erased user {user} meanwhile");
+    let pool = database.pool();
+    if let Some((voucher, word)) = persons::leave_lines(pool, user).await? {
+        anyhow::bail!(
+            "user {user} was not erased: the entry for voucher {voucher} cannot be taken out ({word}); from the close of a draw on \
+             nobody leaves until it is drawn"
+        );
+    }
+    if !persons::erase(pool, user, by).await? {
+        anyhow::bail!(
+            "user {user} was not erased: an order, a refund or an entry is new, or another command was faster; the same command \
+             says which"
+        );
+    }
+    let kept = document["user"]["phone"].as_str().unwrap_or(phone);
+    let canonical = normalized_phone(kept).unwrap_or_else(|| kept.to_owned());
+    let others = persons::other_spellings(pool, user, &canonical).await?;
+    if !others.is_empty() {
+        program::note(format_args!(
+            "the same phone in another spelling is another user, who is not erased: {}",
+            others.join(", ")
+        ));
     }
     program::say(format!("user {user} is erased"))
 }

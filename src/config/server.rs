@@ -79,7 +79,7 @@ pub struct ServerArgs {
     pub login_limits: LoginLimits,
 
     /// Countries to whose phones login codes are sent: calling codes or longer prefixes, that of most buyers first,
-    /// separated by commas, or any. Administrators are sent theirs wherever they are
+    /// separated by commas, or any. Administrators and phones that have logged in before are sent theirs wherever they are
     /// [default: 86 with SECKILL_SMS=http, else any]
     #[arg(long, env = "SECKILL_SMS_COUNTRIES", value_name = "CODES")]
     pub sms_countries: Option<PhonePrefixes>,

@@ -6,14 +6,15 @@ use axum::http::header::{LINK, LOCATION};
 use axum::http::{HeaderValue, Uri};
 use tower::ServiceExt;
 
-use super::preface;
+use super::ApiError;
+use super::problem::Code;
 use super::router::with_common_layers;
 use crate::config::BasePath;
 
 /// `routes` below `base`, beside which nothing is served.
 pub(super) fn below(base: BasePath, routes: Router) -> Router {
     let Some(path) = base.below_root().map(str::to_owned) else { return routes };
-    let beside = with_common_layers(Router::new().fallback(preface::no_route));
+    let beside = with_common_layers(Router::new().fallback(async || ApiError::new(Code::NotFound)));
     Router::new().fallback(async move |mut request: Request| {
         let found = match within(&path, request.uri()) {
             Some(uri) => {

@@ -271,7 +271,7 @@ async fn admit_request(
 }
 
 /// Loopback addresses are a balancer's, a load generator's, or a test's.
-fn is_exempt(address: ClientAddress) -> bool {
+pub(super) fn is_exempt(address: ClientAddress) -> bool {
     address.0.is_loopback()
 }
 

@@ -180,7 +180,7 @@ impl StoreError {
     }
 
     /// Whether another session held a row for too long, and nothing was done.
-    pub(super) fn is_row_held(&self) -> bool {
+    pub fn is_row_held(&self) -> bool {
         self.is(DatabaseAnswer::RowHeld)
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqlx::postgres::PgPool;
 
-use super::statements::{Work, in_time};
+use super::statements::{Work, step_in_time};
 use super::{DatabaseSession, StoreError, order_steps};
-use crate::model::UserId;
+use crate::model::{UserId, VoucherId, normalized_phone};
 
 /// The entries of one person are found among all.
 const READ_WITHIN: Duration = Duration::from_secs(60);
@@ -35,6 +35,18 @@ const ENTRIES: &str = "
     from entries e left join seckill_vouchers s on s.voucher_id = e.voucher_id
     where e.user_id = $1 order by e.entered_at, e.id";
 
+/// What a user waits for who needs the phone: orders to pay, refunds, and places in draws and lines of sales that are on.
+const NEEDS: &str = "
+    select count(*) from (
+      select o.id from orders o where o.user_id = $1 and o.status = order_unpaid()
+      union all
+      select o.id from orders o join refunds r on r.voucher_id = o.voucher_id and r.order_id = o.id
+      where o.user_id = $1 and r.status = refund_waiting()
+      union all
+      select e.voucher_id from entries e join seckill_vouchers s on s.voucher_id = e.voucher_id
+      where e.user_id = $1 and e.status = entry_waiting() and s.end_time > sale_time() and s.cancelled_at is null
+    ) needs";
+
 /// All that the database has about the person with `phone`, who may have had it before it was written as `canonical`: the user's
 /// row, the orders with what belongs to them, and the entries. `None`: nobody has the phone.
 pub async fn find(
@@ -60,8 +72,49 @@ pub async fn find(
     Work::snapshot(READ_WITHIN, pool).run(read).await
 }
 
+/// The phones of other users that are `canonical`, written another way before a phone had one form.
+pub async fn other_spellings(
+    pool: &PgPool,
+    user: UserId,
+    canonical: &str,
+) -> Result<Vec<String>, StoreError> {
+    let alike =
+        "select phone from users where phone like '%' || right($1, 7) and id <> $2 order by phone";
+    let query = sqlx::query_scalar(alike).bind(canonical).bind(user.get());
+    let read =
+        Work::snapshot(READ_WITHIN, pool).run(async |session| query.fetch_all(session).await);
+    let mut phones: Vec<String> = read.await?;
+    phones.retain(|phone| normalized_phone(phone).as_deref() == Some(canonical));
+    Ok(phones)
+}
+
+/// Takes `user` out of the draws and lines of all sales that are on. Returns of which voucher that is refused, and by which
+/// word.
+pub async fn leave_lines(
+    pool: &PgPool,
+    user: UserId,
+) -> Result<Option<(VoucherId, String)>, StoreError> {
+    let waits = "select e.voucher_id from entries e join seckill_vouchers s on s.voucher_id = e.voucher_id
+        where e.user_id = $1 and e.status = entry_waiting() and s.end_time > sale_time() and s.cancelled_at is null
+        order by 1";
+    let query = sqlx::query_scalar(waits).bind(user.get());
+    let read =
+        Work::snapshot(READ_WITHIN, pool).run(async |session| query.fetch_all(session).await);
+    let vouchers: Vec<VoucherId> = read.await?;
+    for voucher in vouchers {
+        let leave = "select outcome from enter_line($1, array[$2::bigint], array[null::uuid])";
+        let query = sqlx::query_scalar(leave).bind(voucher.get()).bind(user.get());
+        let outcome: String =
+            step_in_time(pool, async |session| query.fetch_one(session).await).await?;
+        if !["left", "not_entered"].contains(&outcome.as_str()) {
+            return Ok(Some((voucher, outcome)));
+        }
+    }
+    Ok(None)
+}
+
 /// The phone of `user` goes, the sessions end, and `by` whom is kept; without that the role of the database is. Returns
-/// whether there was a phone.
+/// whether it was done: not without a phone, nor while it is needed.
 pub async fn erase(pool: &PgPool, user: UserId, by: Option<&str>) -> Result<bool, StoreError> {
     let now = order_steps::time(pool).await?;
     // The nickname has digits of the phone. The end of the sessions is later than each before.
@@ -74,6 +127,11 @@ pub async fn erase(pool: &PgPool, user: UserId, by: Option<&str>) -> Result<bool
     .bind(user.get())
     .bind(now)
     .bind(by);
-    let erased = in_time(pool, async |session| query.execute(session).await).await?;
-    Ok(erased.rows_affected() > 0)
+    // Two statements: Citus takes no look at a distributed table in an update of the users.
+    let erase = async |session: &mut DatabaseSession| {
+        let needs: i64 =
+            sqlx::query_scalar(NEEDS).bind(user.get()).fetch_one(&mut *session).await?;
+        Ok(needs == 0 && query.execute(session).await?.rows_affected() > 0)
+    };
+    Work::transaction(READ_WITHIN, pool).run(erase).await
 }

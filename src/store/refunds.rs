@@ -53,6 +53,19 @@ row! {
     last_error, created_at, given_back_twice_at, announced
 }
 
+/// Money on its way back, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ListedRefundBody)]
+pub struct ListedRefund {
+    /// The refund.
+    #[serde(flatten)]
+    pub refund: Refund,
+    /// What of the payment went back in parts that nobody here had asked for; `amount` is the rest.
+    pub returned_amount: i64,
+}
+
+row! { ListedRefund: ..refund, returned_amount }
+
 /// The gateway has given the money back: `Returned`, `Repeated`, or `ReturnedTwice`, if it had gone back another way while the
 /// gateway was asked.
 pub async fn finish(pool: &PgPool, payment: PaymentId) -> Result<NoticeOutcome, StoreError> {
@@ -69,12 +82,14 @@ pub async fn list_open(
     pool: &PgPool,
     after: Option<PaymentId>,
     limit: i64,
-) -> Result<Vec<Refund>, StoreError> {
+) -> Result<Vec<ListedRefund>, StoreError> {
     let query = sqlx::query_as(
-        "select * from refunds
-         where (status = refund_waiting() or given_back_twice_at is not null)
-           and ($1::bigint is null or (order_id, number, voucher_id) > ($1, $2, $3))
-         order by order_id, number, voucher_id limit $4",
+        "select r.*, coalesce(p.returned_amount, 0) as returned_amount
+         from refunds r
+         left join payments p on p.order_id = r.order_id and p.number = r.number and p.voucher_id = r.voucher_id
+         where (r.status = refund_waiting() or r.given_back_twice_at is not null)
+           and ($1::bigint is null or (r.order_id, r.number, r.voucher_id) > ($1, $2, $3))
+         order by r.order_id, r.number, r.voucher_id limit $4",
     )
     .bind(after.map(|payment| payment.order.get()))
     .bind(after.map(|payment| payment.number))

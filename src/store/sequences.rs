@@ -23,6 +23,9 @@ const SEQUENCE: &str = "select case when has_sequence_privilege(seqrelid, 'selec
 const FORBIDDEN: &str =
     "this role may not read the sequences of ids: deploy/postgres/roles.sql grants it";
 
+const HELD: &str = "sequences lag behind the ids of their tables, and another session holds users, vouchers or \
+     unmatched_payments: end it (pg_stat_activity), and run seckill migrate again";
+
 /// How long the database may take to compare, and to mend.
 const WITHIN: Duration = Duration::from_secs(30);
 
@@ -40,12 +43,18 @@ impl Database {
             return Ok(Vec::new());
         }
         let mend = async |session: &mut DatabaseSession| {
+            // All who write these tables wait behind a lock that waits.
+            sqlx::query("set local lock_timeout = '1s'").execute(&mut *session).await?;
             // An insert takes its id once it has a lock that waits for this one: no sequence goes back.
             let lock = "lock table users, vouchers, unmatched_payments in share row exclusive mode";
             sqlx::query(lock).execute(&mut *session).await?;
             look(session, true).await
         };
-        Work::transaction(WITHIN, self.pool()).run_or_refuse(mend).await
+        let mended = Work::transaction(WITHIN, self.pool()).run_or_refuse(mend).await;
+        mended.map_err(|error| match error {
+            held if held.is_row_held() => StoreError::unavailable(Service::Postgres, HELD),
+            other => other,
+        })
     }
 }
 

@@ -90,6 +90,7 @@ mod tests {
             "write_payment",
             "record_part",
             "record_return",
+            "ended_orders",
         ];
         assert_eq!(others.map(|(name, _)| name).collect::<Vec<_>>(), expected);
     }

@@ -23,8 +23,9 @@ pub struct UnmatchedPayment {
     pub payment_id: String,
     /// In the currency's smallest unit.
     pub amount: i64,
-    /// When it was said first.
-    pub received_at: DateTime<Utc>,
+    /// When the gateway first said that it took the money; null: it said only that it gave it back.
+    #[schema(required = true)]
+    pub received_at: Option<DateTime<Utc>>,
     /// When the gateway said that it gave the money back.
     #[schema(required = true)]
     pub returned_at: Option<DateTime<Utc>>,
@@ -45,7 +46,8 @@ pub async fn keep(pool: &PgPool, payment: &str, money: &Money) -> Result<(), Sto
     let query = sqlx::query(
         "insert into unmatched_payments (transaction_id, payment_id, amount, received_at)
          values ($1, $2, $3, now())
-         on conflict do nothing",
+         on conflict (transaction_id, payment_id, amount)
+         do update set received_at = excluded.received_at where unmatched_payments.received_at is null",
     )
     .bind(&money.transaction)
     .bind(payment)
@@ -54,11 +56,12 @@ pub async fn keep(pool: &PgPool, payment: &str, money: &Money) -> Result<(), Sto
     Ok(())
 }
 
-/// The gateway gave such money back; it may say so before it says that it took the money.
+/// The gateway gave such money back; it may say so before it says that it took the money. Until it does, somebody has to look at
+/// it: the money may be that of an order which `seckill prune` has removed.
 pub async fn mark_returned(pool: &PgPool, payment: &str, money: &Money) -> Result<(), StoreError> {
     let query = sqlx::query(
-        "insert into unmatched_payments (transaction_id, payment_id, amount, received_at, returned_at)
-         values ($1, $2, $3, now(), now())
+        "insert into unmatched_payments (transaction_id, payment_id, amount, returned_at)
+         values ($1, $2, $3, now())
          on conflict (transaction_id, payment_id, amount)
          do update set returned_at = coalesce(unmatched_payments.returned_at, excluded.returned_at)",
     )
@@ -85,7 +88,8 @@ pub async fn list(
 /// How many somebody has to look at.
 pub async fn count_open(pool: &PgPool) -> Result<i64, StoreError> {
     let query = sqlx::query_scalar(
-        "select count(*) from unmatched_payments where returned_at is null and resolved_at is null",
+        "select count(*) from unmatched_payments
+         where (returned_at is null or received_at is null) and resolved_at is null",
     );
     in_time(pool, async |connection| query.fetch_one(connection).await).await
 }

@@ -85,10 +85,11 @@ async fn money_of_nobodys_is_counted_until_it_is_back_or_resolved() {
     let ran = doctor.run(&["doctor"]).await;
     assert!(!ran.stdout.contains("unmatched payments"), "{ran:?}");
     let kept = "insert into unmatched_payments (transaction_id, payment_id, amount, received_at, returned_at, resolved_at)
-        values ('t1', 'p', 1, now(), null, null), ('t2', 'p', 1, now(), now(), null), ('t3', 'p', 1, now(), null, now())";
+        values ('t1', 'p', 1, now(), null, null), ('t2', 'p', 1, now(), now(), null), ('t3', 'p', 1, now(), null, now()),
+        ('t4', 'p', 1, null, now(), null), ('t5', 'p', 1, null, now(), now())";
     run_sql(&world.database_url, kept).await;
     let ran = doctor.run(&["doctor"]).await;
-    says(&ran, "note", "unmatched payments", "1 wait for somebody");
+    says(&ran, "note", "unmatched payments", "2 wait for somebody");
 }
 
 #[tokio::test(flavor = "multi_thread")]

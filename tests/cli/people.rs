@@ -1,6 +1,10 @@
 //! `seckill user`: what there is about a person is handed out, and erased.
 
+use std::os::unix::fs::PermissionsExt;
+
 use chrono::TimeDelta;
+use seckill::model::UserId;
+use seckill::store::persons;
 use serde_json::{Value, json};
 
 use testkit::program::Program;
@@ -51,6 +55,7 @@ async fn a_person_is_exported_with_all_that_the_database_has() {
     let out = ["user", "export", &phone, "--out", file.to_str().unwrap()];
     assert_eq!(program.says(&out).await, "");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), exported);
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     for command in ["export", "erase"] {
         let ask = async |phone: &str| program.run(&["user", command, phone]).await;
         ask("13800138999").await.refused(1, "no user has the phone 13800138999");
@@ -108,7 +113,7 @@ async fn an_erased_user_is_a_number_and_the_phone_is_free_for_its_next_owner() {
 
 /// Each keeps the phone; and how that ends.
 #[tokio::test]
-async fn nobody_is_erased_whose_phone_is_needed_for_money_or_a_place() {
+async fn nobody_is_erased_whose_phone_is_needed_for_money() {
     let till = Till::open(5).await;
     let [unpaid, refunding] = [till.buy(1).await, till.buy(2).await];
     till.pay(2, &refunding, "t2").await;
@@ -117,21 +122,70 @@ async fn nobody_is_erased_whose_phone_is_needed_for_money_or_a_place() {
     let program = Program::on(&till.world);
     let erase = async |user: i64| program.run(&["user", "erase", &phone_of(user), "--yes"]).await;
     for (user, why) in [
-        (1, "1 orders are unpaid, 0 refunds wait for the payment gateway, 0 entries wait"),
-        (2, "0 orders are unpaid, 1 refunds wait for the payment gateway, 0 entries wait"),
-        (3, "0 orders are unpaid, 0 refunds wait for the payment gateway, 1 entries wait"),
+        (1, "1 orders are unpaid, 0 refunds wait for the payment gateway"),
+        (2, "0 orders are unpaid, 1 refunds wait for the payment gateway"),
     ] {
         erase(user).await.refused(1, why);
     }
+    // What is written after the command has looked keeps the phone, too.
+    let pool = till.world.database.pool();
+    for user in 1..=3 {
+        assert!(!persons::erase(pool, UserId::new(user).unwrap(), None).await.unwrap(), "{user}");
+    }
     till.own_step(1, &unpaid, "cancellation").await.is(200);
     till.admin_step(&refunding, "settlement").await.is(200);
-    till.after(TimeDelta::days(2)).await;
     for user in 1..=3 {
         let ran = erase(user).await;
         assert_eq!(ran.stdout, format!("user {user} is erased\n"), "{ran:?}");
     }
+    let waiting: i64 = sqlx::query_scalar("select count(*) from entries where status = 1")
+        .fetch_one(pool)
+        .await
+        .unwrap();
+    assert_eq!(waiting, 0);
     let by = "select count(*) from users where erased_by = session_user";
     let erased: i64 = sqlx::query_scalar(by).fetch_one(till.world.database.pool()).await.unwrap();
     assert_eq!(erased, 3);
     till.world.audits_hold().await;
+}
+
+#[tokio::test]
+async fn nobody_who_entered_a_draw_is_erased_between_its_close_and_the_draw() {
+    let till = Till::with_draw(1, 0, "", 2).await;
+    till.all_enter(2).await;
+    let program = Program::on(&till.world);
+    let erase = async |user: i64| program.run(&["user", "erase", &phone_of(user), "--yes"]).await;
+    program
+        .run(&["user", "erase", &phone_of(1)])
+        .await
+        .refused(2, "with 1 places in draws and lines");
+    assert_eq!(erase(1).await.status, 0);
+    till.after(TimeDelta::hours(1)).await;
+    erase(2).await.refused(1, "cannot be taken out (draw_closed)");
+    till.serve().await;
+    assert_eq!(erase(2).await.status, 0);
+}
+
+/// Codes are kept by the one form of a phone, and users by the spelling of their first login.
+#[tokio::test]
+async fn a_phone_of_before_there_was_one_form_is_forgotten_and_its_other_spellings_are_named() {
+    let api = Api::new().await;
+    let old = format!("+86{PHONE}");
+    let other = format!("+860{PHONE}");
+    for (id, phone) in [(1, &old), (2, &other)] {
+        sqlx::query(
+            "insert into users (id, phone, nickname, created_at) values ($1, $2, 'old', now())",
+        )
+        .bind(id)
+        .bind(phone)
+        .execute(api.world.database.pool())
+        .await
+        .unwrap();
+    }
+    api.code_for(&old).await;
+    let ran = Program::on(&api.world).run(&["user", "erase", &old, "--yes"]).await;
+    assert_eq!(ran.stdout, "user 1 is erased\n", "{ran:?}");
+    assert!(ran.stderr.contains(&format!("who is not erased: {other}")), "{ran:?}");
+    let keys = redis::cmd("KEYS").arg(format!("{}*{PHONE}*", api.world.keys.prefix())).to_owned();
+    assert_eq!(api.world.redis.query::<Vec<String>>(&keys).await.unwrap(), [""; 0]);
 }

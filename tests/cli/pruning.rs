@@ -3,11 +3,12 @@
 use chrono::TimeDelta;
 use seckill::model::Clock;
 use seckill::store::retention::{self, RemovedRow};
+use seckill::store::unmatched_payments;
 use serde_json::Value;
 use sqlx::Connection;
 
 use testkit::program::Program;
-use testkit::shop::till::{Till, succeeded};
+use testkit::shop::till::{Till, notice, succeeded};
 use testkit::shop::world::PRICE;
 use testkit::wait::eventually;
 
@@ -159,13 +160,51 @@ async fn money_that_comes_late_keeps_its_order_until_it_is_back() {
     assert_eq!(till.world.audits_hold().await.len(), 0);
 }
 
+/// Its money may come late, or be charged back.
 #[tokio::test]
-async fn a_sale_that_another_session_holds_is_left_and_pruned_the_next_time() {
+async fn an_order_that_has_a_payment_is_kept_for_half_a_year() {
     let (till, _) = old_sale().await;
+    let prune = async || Program::on(&till.world).says(&["prune", "--older-than", "1d"]).await;
+    for (days, orders) in [(179, " 2 orders"), (2, " 2 orders, 2 payments"), (1, "nothing")] {
+        till.after(TimeDelta::days(days)).await;
+        let removed = prune().await;
+        assert!(
+            removed.contains(orders) && (days < 179 || !removed.contains("payments")),
+            "{removed}"
+        );
+        till.holds().await;
+    }
+}
+
+#[tokio::test]
+async fn a_charge_back_of_an_order_that_was_removed_waits_for_somebody_until_its_money_is_known() {
+    let till = Till::open(1).await;
+    let pool = till.world.database.pool();
+    let told = async |status: &str| {
+        let told = if status == "succeeded" {
+            succeeded("1.2.3", "t1", PRICE)
+        } else {
+            notice(status, "1.2.3", "t1", PRICE)
+        };
+        till.notify(&told).await.is(204);
+        let listed = till.list("/api/payments/unmatched").await;
+        assert!(listed.len() == 1 && listed[0]["returned_at"].is_string(), "{listed:?}");
+        unmatched_payments::count_open(pool).await.unwrap()
+    };
+    for (status, open) in [("charged_back", 1), ("charged_back", 1), ("succeeded", 0)] {
+        assert_eq!(told(status).await, open, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_sale_that_another_session_holds_is_left_and_all_others_are_pruned() {
+    let (till, _) = old_sale().await;
+    till.world.voucher(1).await;
     till.after(TimeDelta::days(400)).await;
     let held = till.hold_the_sale().await;
-    let program = Program::on(&till.world);
-    program.run(&PRUNE).await.refused(1, "nothing of voucher");
+    let ran = Program::on(&till.world).run(&PRUNE).await;
+    assert_eq!(ran.stdout, "removed: 1 seckill_vouchers, 1 vouchers\n", "{ran:?}");
+    assert!(ran.status == 1 && ran.stderr.contains("try again later"), "{ran:?}");
     assert_eq!(till.holds().await.initial_stock, 6);
     held.close().await.unwrap();
     assert!(prune(&till, &[]).await.contains(" 4 orders,"));

@@ -1,6 +1,6 @@
 //! A move to another database copies the rows, and perhaps not the sequences behind their ids.
 
-use sqlx::Executor;
+use sqlx::{Connection, Executor};
 
 use testkit::processes::Node;
 use testkit::program::Program;
@@ -41,6 +41,12 @@ async fn sequences_that_a_move_left_behind_are_told_by_all_who_meet_them_and_men
         assert!(log.contains(&format!("{lagging}: the next ids are taken")), "{log}");
     }
 
+    let held = world.begin("lock table users in row exclusive mode").await;
+    program
+        .run(&["migrate"])
+        .await
+        .refused(1, "end it (pg_stat_activity), and run seckill migrate");
+    held.close().await.unwrap();
     let mended = lagging.map(|lagging| format!("{lagging}: it was set to that\n")).concat();
     let said = program.says(&["migrate"]).await;
     assert_eq!(said, format!("the database is up to date\n{mended}"));

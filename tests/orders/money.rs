@@ -18,16 +18,19 @@ use testkit::wait::eventually;
 
 #[tokio::test]
 async fn money_that_goes_back_a_second_time_is_shown_and_the_audit_names_it() {
-    let till = Till::open(1).await;
-    let order = till.buy(1).await;
-    let payment = till.pay(1, &order, "t1").await;
-    for status in ["refunded", "charged_back"] {
-        till.holds().await;
-        till.notify(&notice(status, &payment, "t1", PRICE)).await.is(204);
+    // All of it, or a part.
+    for charged_back in [PRICE, PRICE / 2] {
+        let till = Till::open(1).await;
+        let order = till.buy(1).await;
+        let payment = till.pay(1, &order, "t1").await;
+        for (status, amount) in [("refunded", PRICE), ("charged_back", charged_back)] {
+            till.holds().await;
+            till.notify(&notice(status, &payment, "t1", amount)).await.is(204);
+        }
+        let shown = till.list("/api/refunds").await;
+        assert!(shown.len() == 1 && shown[0]["given_back_twice_at"].is_string(), "{shown:?}");
+        till.is_broken(&format!("no_lost_payment: 1 payments went back twice: {order}")).await;
     }
-    let shown = till.list("/api/refunds").await;
-    assert!(shown.len() == 1 && shown[0]["given_back_twice_at"].is_string(), "{shown:?}");
-    till.is_broken(&format!("no_lost_payment: 1 payments went back twice: {order}")).await;
 }
 
 /// A part that has a name counts once, also if it is told twice.
@@ -51,7 +54,8 @@ async fn what_went_back_in_parts_is_never_asked_for_again() {
     assert_eq!(till.status(1, &orders[0]).await, "paid");
     till.holds().await;
     till.admin_step(&orders[0], "refund").await.is(202);
-    assert_eq!(till.list("/api/refunds").await[0]["amount"], PRICE - 3_000);
+    let listed = &till.list("/api/refunds").await[0];
+    assert_eq!([&listed["amount"], &listed["returned_amount"]], [PRICE - 3_000, 3_000]);
     // Another part, while the refund waits.
     told(&part(0, "t1", 1_000, None)).await.is(204);
     assert_eq!(till.gateway_work().await.step().await.unwrap(), (1, 1));

@@ -174,7 +174,8 @@ async fn an_order_lives(api: &Api, buyer: &str, admin: &str) {
     api.notify(&succeeded("nobody's", "t4", PRICE)).await.is(204);
     let kept = api.call("GET", "/api/payments/unmatched", admin).await;
     assert_eq!(kept.body[0]["transaction_id"], "t4", "{kept:?}");
-    let resolution = format!("/api/payments/unmatched/{}/resolution", kept.body[0]["id"].as_str().unwrap());
+    let resolution =
+        format!("/api/payments/unmatched/{}/resolution", kept.body[0]["id"].as_str().unwrap());
     assert!(api.call("POST", &resolution, admin).await.is(200).body["resolved_at"].is_string());
     let listed = api.call("GET", &format!("{path}/orders"), admin).await;
     let states: Vec<_> = listed.body.as_array().unwrap().iter().map(|it| &it["status"]).collect();

@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -41,7 +42,7 @@ pub fn say_beside<'a>(
 /// # Errors
 /// As [`say`].
 pub fn write(bytes: &[u8]) -> anyhow::Result<()> {
-    use std::io::{ErrorKind, Write};
+    use std::io::ErrorKind;
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Unread.into()),
@@ -91,15 +92,30 @@ impl OutputFile {
         self.write_text(&serde_json::to_string_pretty(value)?)
     }
 
+    /// The same for what is about people: a file that it makes is its owner's alone to read.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_private_json(&self, value: &impl Serialize) -> anyhow::Result<()> {
+        self.write_with_mode(0o600, &serde_json::to_string_pretty(value)?)
+    }
+
     /// Writes `text` and a line's end.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn write_text(&self, text: &str) -> anyhow::Result<()> {
+        self.write_with_mode(0o666, text)
+    }
+
+    fn write_with_mode(&self, mode: u32, text: &str) -> anyhow::Result<()> {
         if self.is_stdout() {
             return say(text);
         }
-        fs::write(&self.0, format!("{text}\n")).with_context(|| format!("cannot write {self}"))
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&self.0);
+        let written = file.and_then(|mut file| file.write_all(format!("{text}\n").as_bytes()));
+        written.with_context(|| format!("cannot write {self}"))
     }
 }
 

@@ -68,7 +68,7 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
     ]),
     ("what went back in parts is not asked for again", with_stock(1), &PAID, &[
         (Took(0, 1, DOUBLE), "wrong_amount"), (PART, "part_returned"), (PART, "partial"), (HALF, "part_returned"),
-        (Refund(0), "done"), (Gateway, "refund 0.1 of 1: m1, 1, refund 0.2 of 1: m4, 8000"), (PART, "partial"),
+        (Refund(0), "done"), (Gateway, "refund 0.1 of 1: m1, 1, refund 0.2 of 1: m4, 8000"), (PART, "returned_twice"), (PART, "repeated"),
         (GaveBack(0, 1, Money(4, Asked), By::Gateway), "repeated"), (HALF, "returned_twice"), (Buy(2, 0), "ordered"),
     ]),
     ("two halves are the whole", with_stock(1), &PAID, &[

@@ -154,11 +154,12 @@ impl Shop {
         }
         if let Some((owner, kept_as)) = self.owner(sale, name) {
             let payment = &mut self.orders[owner].payments[kept_as];
-            let left = payment.left().1;
-            if [payment.money.unwrap().1, left].contains(&amount) {
+            let (all, left) = (payment.money.unwrap().1, payment.left().1);
+            let is_back = payment.refund.as_ref().is_some_and(|refund| refund.by.is_some());
+            if [all, left].contains(&amount) || (is_back && amount < all) {
                 return self.goes_back(owner, kept_as, by);
             }
-            if amount > left || payment.refund.as_ref().is_some_and(|refund| refund.by.is_some()) {
+            if amount > left {
                 return "partial";
             }
             payment.parts += amount;
