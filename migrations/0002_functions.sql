@@ -626,6 +626,9 @@ create function judge_entry(
 )
 language plpgsql
 as $$
+declare
+    -- Rows are not written as earlier than `line_time`: entries that were closed, or published, stay so if the clock goes back.
+    is_closed boolean := sale.held_for = for_the_draw() and greatest(at, terms.line_time) >= terms.draw_time;
 begin
     earlier_id := (select o.id from orders o
                    where o.voucher_id = sale.voucher_id and o.user_id = buyer and is_live(o.status));
@@ -639,12 +642,12 @@ begin
         when earlier_id is not null then 'already_bought'
         when not leaves and entry_id is not null then 'entered_before'
         when leaves and entry_id is null then 'not_entered'
-        when leaves and sale.held_for = for_the_draw() and at >= terms.draw_time and sale.cancelled_at is null then 'draw_closed'
+        when leaves and is_closed and sale.cancelled_at is null then 'draw_closed'
         when leaves then 'left'
         when at >= sale.end_time or sale.cancelled_at is not null then 'sale_ended'
         when at < sale.begin_time then 'sale_not_started'
         when sale.paused then 'sale_paused'
-        when sale.held_for = for_the_draw() and at >= terms.draw_time then 'draw_closed'
+        when is_closed then 'draw_closed'
         when until > at then 'too_many_requests'
         when not terms.has_line or (sale.held_for = for_anybody() and sale.stock > 0) then 'line_closed'
         when sale.entered >= sale.max_entries then 'entries_full'
@@ -712,9 +715,9 @@ declare
     drawn uuid[];
 begin
     perform lock_sale(voucher);
-    at := sale_time();
     select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
     select v.* into terms from vouchers v where v.id = voucher;
+    at := greatest(sale_time(), terms.line_time);
     if sale.held_for is distinct from for_the_draw() or sale.paused or sale.cancelled_at is not null
        or at < sale.begin_time or at >= sale.end_time
        or at < terms.draw_time or (terms.draw_beacon <> '' and terms.draw_beacon_number is null) then

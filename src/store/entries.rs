@@ -192,7 +192,7 @@ pub async fn count_line(
 pub async fn draw_version(pool: &PgPool, voucher: VoucherId) -> Result<Option<String>, StoreError> {
     let now = order_steps::time(pool).await?;
     let query = sqlx::query_scalar(
-        "select row(draw_time <= $2, draw_beacon_number, drawn_at, case when drawn_at is null then cancelled_at end)::text
+        "select row(draw_time <= greatest($2, line_time), draw_beacon_number, drawn_at, case when drawn_at is null then cancelled_at end)::text
          from vouchers join seckill_vouchers on voucher_id = id where id = $1 and draw_time is not null",
     );
     let query = query.bind(voucher.get()).bind(now);
@@ -234,22 +234,29 @@ row! {
 
 /// What is published of the draw of `voucher` now; `None`: it has none.
 ///
-/// An entry from before the close may not be committed yet, and what is published must not change. So between the close
-/// and the draw it is read after the sale's lock was had once.
+/// An entry from before the close may not be committed yet, and what is published must not change, also if the clock goes back.
+/// So between the close and the draw it is read after the sale's lock was had, and under the lock it is written that the close was.
 pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, StoreError> {
     let now = order_steps::time(pool).await?;
-    let is_drawn_next = sqlx::query_scalar(
-        "select draw_time <= $2 and drawn_at is null from vouchers where id = $1 and draw_time is not null",
+    let state = sqlx::query_as(
+        "select greatest($2, line_time), draw_time <= greatest($2, line_time) and drawn_at is null
+         from vouchers where id = $1 and draw_time is not null",
     )
     .bind(voucher.get())
     .bind(now);
-    match in_time(pool, async |session| is_drawn_next.fetch_optional(session).await).await? {
-        None => return Ok(None),
-        Some(false) => {}
-        Some(true) => {
-            let work = Work::step_with(GIVES_WAY, pool);
-            work.run(async |session| lock_sale(session, voucher).await).await?
-        }
+    let state: Option<(DateTime<Utc>, bool)> =
+        in_time(pool, async |session| state.fetch_optional(session).await).await?;
+    let Some((now, is_drawn_next)) = state else { return Ok(None) };
+    if is_drawn_next {
+        let closed = sqlx::query(
+            "update vouchers set line_time = draw_time where id = $1 and (line_time >= draw_time) is not true",
+        )
+        .bind(voucher.get());
+        let close = async |session: &mut DatabaseSession| {
+            lock_sale(session, voucher).await?;
+            closed.execute(session).await.map(drop)
+        };
+        Work::step_with(GIVES_WAY, pool).run(close).await?;
     }
     let published = sqlx::query_as(
         "select v.id as voucher_id, draw_time, encode(sha256(convert_to(draw_seed, 'UTF8')), 'hex') as seed_hash,
@@ -283,10 +290,10 @@ pub async fn line(pool: &PgPool, voucher: VoucherId) -> Result<Option<Line>, Sto
         "select count(e.id) filter (where e.status = 1 and e.place is null) as entered,
                 count(e.id) filter (where e.status = 1 and e.place is not null) as in_line,
                 count(e.id) filter (where e.status = 2) as offered,
-                v.draw_time <= $2 as closed, v.draw_beacon_number as number, v.drawn_at
+                v.draw_time <= greatest($2, v.line_time) as closed, v.draw_beacon_number as number, v.drawn_at
          from vouchers v left join entries e on e.voucher_id = v.id
          where v.id = $1
-         group by v.draw_time, v.draw_beacon_number, v.drawn_at",
+         group by v.draw_time, v.line_time, v.draw_beacon_number, v.drawn_at",
     )
     .bind(voucher.get())
     .bind(now);
@@ -376,7 +383,7 @@ pub async fn find_due(
            and $3 >= s.begin_time and $3 < s.end_time and s.voucher_id <> all ($1)
            and case s.held_for
                  when 2 then s.stock > 0
-                 else $3 >= v.draw_time and (v.draw_beacon = '' or v.draw_beacon_number is not null)
+                 else greatest($3, v.line_time) >= v.draw_time and (v.draw_beacon = '' or v.draw_beacon_number is not null)
                end
          limit 1",
     )

@@ -141,6 +141,37 @@ async fn what_is_published_of_a_draw_waits_for_entries_that_came_before_the_clos
     till.enter(2).await.problem(409, "draw_closed");
 }
 
+/// The close was told to a buyer, or published. Whoever enters or leaves afterwards, while the clock is back, changes nothing of it.
+#[tokio::test]
+async fn a_draw_holds_if_the_clock_goes_back_across_its_close() {
+    for is_published in [false, true] {
+        let till = Till::with_draw(1, 0, "", 4).await;
+        let pool = till.world.database.pool();
+        let read = async || entries::draw(pool, till.voucher.id).await.unwrap().unwrap();
+        till.all_enter(3).await;
+        till.after(TimeDelta::hours(1)).await;
+        let published = if is_published {
+            Some(read().await)
+        } else {
+            till.enter(4).await.problem(409, "draw_closed");
+            None
+        };
+        till.after(TimeDelta::seconds(-2)).await;
+        let met = [till.enter(4).await, till.entries("DELETE", 1).await];
+        if let Some(published) = &published {
+            assert!(met.iter().all(|answer| answer.status == 409), "{met:?}");
+            assert_eq!(read().await, *published);
+        }
+        till.after(TimeDelta::seconds(2)).await;
+        till.serve().await;
+        let drawn = read().await;
+        drawn.verify().unwrap();
+        assert!(published.is_none_or(|published| drawn.entries == published.entries));
+        assert_eq!(till.draw().await["places"], json!(drawn.places));
+        till.holds().await;
+    }
+}
+
 /// One draw after the other is read. A sale whose row is held costs those who read its draw, and nobody else.
 #[tokio::test]
 async fn a_draw_whose_sale_is_held_keeps_nobody_from_reading_another_draw() {
