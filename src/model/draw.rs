@@ -48,8 +48,8 @@ pub struct Draw {
     /// When the sale was cancelled, if it was before the draw: nobody is drawn.
     #[schema(required = true)]
     pub cancelled_at: Option<DateTime<Utc>>,
-    /// The last voucher with this title that had a draw, if its sale was cancelled, or ended without being drawn: this draw
-    /// may have been made in its place.
+    /// The last other voucher with this title and a draw whose sale was cancelled, or ended without being drawn, before this one
+    /// was drawn: this draw may have been made in its place.
     #[schema(required = true)]
     pub previous_draw: Option<VoucherId>,
 }

@@ -196,6 +196,31 @@ pub async fn draw_version(pool: &PgPool, voucher: VoucherId) -> Result<Option<St
          from vouchers join seckill_vouchers on voucher_id = id where id = $1 and draw_time is not null",
     );
     let query = query.bind(voucher.get()).bind(now);
+    let version: Option<String> =
+        in_time(pool, async |session| query.fetch_optional(session).await).await?;
+    let Some(version) = version else { return Ok(None) };
+    Ok(Some(format!("{version} {:?}", previous_draw(pool, voucher, now).await?)))
+}
+
+/// The last other draw with the title of `voucher` that was cancelled, or ended without being drawn, before this one was drawn, or
+/// over: whoever did not like who won, or would have, could try again, also by draws that were made at once.
+async fn previous_draw(
+    pool: &PgPool,
+    voucher: VoucherId,
+    now: DateTime<Utc>,
+) -> Result<Option<VoucherId>, StoreError> {
+    let query = sqlx::query_scalar(
+        "with own as materialized (
+           select title as own_title, least(coalesce(drawn_at, cancelled_at, end_time), $2) as until
+           from vouchers join seckill_vouchers on voucher_id = id where id = $1
+         )
+         select id
+         from own, (select id, title, case when drawn_at is null then least(cancelled_at, end_time) else cancelled_at end as over_at
+                    from vouchers join seckill_vouchers on voucher_id = id where draw_time is not null) other
+         where title = own_title and id <> $1 and over_at <= until
+         order by over_at desc, id desc limit 1",
+    );
+    let query = query.bind(voucher.get()).bind(now);
     in_time(pool, async |session| query.fetch_optional(session).await).await
 }
 
@@ -260,7 +285,7 @@ pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, Sto
     }
     let published = sqlx::query_as(
         "select v.id as voucher_id, draw_time, encode(sha256(convert_to(draw_seed, 'UTF8')), 'hex') as seed_hash,
-                draw_beacon as beacon, draw_beacon_number as number, drawn_at, previous_draw,
+                draw_beacon as beacon, draw_beacon_number as number, drawn_at, $3::bigint as previous_draw,
                 case when drawn_at is null then cancelled_at end as cancelled_at,
                 case when drawn_at is not null or cancelled_at is not null then draw_seed end as seed,
                 case when drawn_at is not null then coalesce(places, '{}') end as places,
@@ -276,7 +301,8 @@ pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, Sto
          where v.id = $1",
     )
     .bind(voucher.get())
-    .bind(now);
+    .bind(now)
+    .bind(previous_draw(pool, voucher, now).await?.map(VoucherId::get));
     let work = Work::snapshot(READ_WITHIN, pool);
     work.run(async |session| published.fetch_one(session).await).await.map(Some)
 }
