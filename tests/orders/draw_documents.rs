@@ -200,6 +200,29 @@ async fn who_enters_a_voucher_that_does_not_exist_is_told_so_without_a_batch() {
     holder.close().await.unwrap();
 }
 
+#[tokio::test]
+async fn who_reads_a_draw_that_does_not_exist_waits_for_no_draw_that_is_read() {
+    let till = Till::with_draw(1, 0, "", 1).await;
+    let none = till.world.voucher(1).await.id.to_string();
+    let holder = till.world.begin("lock table entries").await;
+    let path = format!("/api/vouchers/{}/draw", till.voucher.id);
+    let others = async {
+        till.world.until_one_waits().await;
+        for voucher in ["777", &none] {
+            for part in ["draw", "draw/service"] {
+                let answer = till.get(&format!("/api/vouchers/{voucher}/{part}")).await;
+                answer.problem(404, "not_found");
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        read = till.get(&path) => panic!("the draw was read before the others were answered: {read:?}"),
+        () = others => {}
+    }
+    holder.close().await.unwrap();
+}
+
 /// A draw takes no ids of orders. The offers wait for Redis.
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_are_drawn_while_redis_is_away() {
