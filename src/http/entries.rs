@@ -16,7 +16,7 @@ use super::{ApiError, App};
 use crate::model::{
     Draw, DrawService, Entry, Line, PUBLIC_NUMBER, UserId, VoucherId, is_public_number,
 };
-use crate::store::entries;
+use crate::store::{Database, ReadCache, Service, entries};
 
 async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Entry, ApiError> {
     let entry = app.orders.find_entry(voucher, buyer).await?;
@@ -122,7 +122,19 @@ async fn document(
     Ok(document.answer(headers))
 }
 
-/// How many wait for a voucher, and how far its draw is.
+/// Lines that are remembered, and administrators who may wait for a count.
+const COUNTED: usize = 128;
+
+/// The counts of [`line`]: one line is counted at a time, and at most once a second.
+pub(super) fn lines(database: &Database) -> ReadCache<VoucherId, Option<Line>> {
+    let database = database.clone();
+    ReadCache::new(Service::Postgres, COUNTED, COUNTED, move |voucher, _| {
+        let database = database.clone();
+        async move { entries::line(database.pool(), voucher).await }
+    })
+}
+
+/// How many wait for a voucher, and how far its draw is: as of at most a second ago.
 #[utoipa::path(get, path = "/api/vouchers/{id}/line", operation_id = "count_line",
     responses((status = 200, body = Line, description = "the numbers")))]
 pub async fn line(
@@ -130,7 +142,7 @@ pub async fn line(
     _: AdminSession,
     PathId(voucher): PathId<VoucherId>,
 ) -> Result<Json<Line>, ApiError> {
-    let line = entries::line(app.database.pool(), voucher).await?;
+    let line = app.memory().lines.get(voucher).await?;
     line.map(Json).ok_or(ApiError::new(Code::VoucherNotFound))
 }
 
@@ -164,5 +176,6 @@ pub async fn tell_number(
     }
     let turn = app.database.steps_of(voucher).await?;
     entries::tell_number(&turn, voucher, &number).await?;
+    app.memory().lines.forget(voucher);
     Ok(StatusCode::NO_CONTENT)
 }

@@ -323,7 +323,8 @@ pub async fn line(pool: &PgPool, voucher: VoucherId) -> Result<Option<Line>, Sto
     )
     .bind(voucher.get())
     .bind(now);
-    in_time(pool, async |session| query.fetch_optional(session).await).await
+    let work = Work::snapshot(READ_WITHIN, pool);
+    work.run(async |session| query.fetch_optional(session).await).await
 }
 
 /// Where the public number of the draw of `voucher` comes from; `None`: it has no draw.

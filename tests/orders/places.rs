@@ -43,6 +43,29 @@ async fn a_place_is_read_from_a_count_of_the_line() {
     assert_eq!(till.entry(6).await["offered_in_the_last_hour"], 0);
 }
 
+/// Administrators look every few seconds, each of them.
+#[tokio::test]
+async fn a_line_is_counted_for_administrators_once_a_second() {
+    let till = Till::with_line(0, 1).await;
+    let path = format!("/api/vouchers/{}/line", till.voucher.id);
+    let in_line = async || till.as_admin("GET", &path).await.is(200).body["in_line"].as_i64();
+    let mut waiting = 0;
+    // A machine that is busy may take longer than the count lasts: then once more.
+    eventually("no look counts the line", async || {
+        let before = in_line().await;
+        waiting += 1;
+        till.sql(
+            "insert into entries (voucher_id, id, user_id, entered_at, place)
+             select $1, gen_random_uuid(), 1000 + count(*), sale_time(), 1 + count(*) from entries",
+        )
+        .await;
+        in_line().await == before
+    })
+    .await;
+    eventually("it is counted again", async || in_line().await == Some(waiting)).await;
+    till.as_admin("GET", "/api/vouchers/777/line").await.problem(404, "voucher_not_found");
+}
+
 /// A buyer who does so all the time does not fill the table, and moves no revision: what servers remember stays true.
 #[tokio::test]
 async fn whoever_leaves_and_comes_back_waits_longer_each_time_and_has_one_row() {
