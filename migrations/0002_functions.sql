@@ -615,10 +615,20 @@ begin
 end
 $$;
 
+-- The entry that a buyer who comes back has again. Null: there is none, or it was drawn, and stays as it was published.
+create function entry_of_before(voucher bigint, buyer bigint, closed_at timestamptz) returns uuid
+language sql stable
+as $$
+    select e.id from entries e
+    where e.voucher_id = voucher and e.user_id = buyer and e.status = entry_gone()
+      and (e.entered_at < closed_at and e.ended_at >= closed_at) is not true
+    limit 1
+$$;
+
 -- What becomes of the wish of a buyer to enter, or to leave: `entered`, `entered_before`, `left` or `not_entered`, or why not:
 -- `voucher_not_found`, `sale_not_started` (with the time), `sale_ended`, `sale_paused`, `already_bought` (with the order),
 -- `too_many_requests` (with the time, after the buyer gave an order up, or left), `draw_closed` (the entries are, and the draw is
--- to come), `line_closed` (the voucher has no line, or anybody may buy it), or `entries_full` (the sale has as many as it may have). `entry_id` is that of the entry that waits. The caller
+-- to come), `line_closed` (the voucher has no line, or anybody may buy it), or `entries_full` (the sale has as many as it may have, and not this buyer's). `entry_id` is that of the entry that waits. The caller
 -- has locked the sale.
 create function judge_entry(
     terms vouchers, sale seckill_vouchers, buyer bigint, entry_id uuid, leaves boolean, at timestamptz,
@@ -650,7 +660,8 @@ begin
         when is_closed then 'draw_closed'
         when until > at then 'too_many_requests'
         when not terms.has_line or (sale.held_for = for_anybody() and sale.stock > 0) then 'line_closed'
-        when sale.entered >= sale.max_entries then 'entries_full'
+        when sale.entered >= sale.max_entries and entry_of_before(sale.voucher_id, buyer, terms.draw_time) is null
+            then 'entries_full'
         else 'entered'
     end;
     until := case outcome when 'too_many_requests' then until when 'sale_not_started' then sale.begin_time end;
@@ -671,9 +682,7 @@ begin
     if is_in_line then
         own_place := 1 + coalesce((select max(e.place) from entries e where e.voucher_id = voucher and e.place > 0), 0);
     end if;
-    entry_id := (select e.id from entries e
-                 where e.voucher_id = voucher and e.user_id = buyer and e.status = entry_gone()
-                   and (e.entered_at < closed_at and e.ended_at >= closed_at) is not true limit 1);
+    entry_id := entry_of_before(voucher, buyer, closed_at);
     if entry_id is null then
         entry_id := new_id;
         insert into entries (voucher_id, id, user_id, entered_at, place) values (voucher, new_id, buyer, at, own_place);
