@@ -578,6 +578,7 @@ declare
     buyer bigint;
     own_place bigint;
     written_at timestamptz;
+    is_changed boolean := false;
 begin
     perform lock_sale(voucher);
     at := sale_time();
@@ -590,6 +591,7 @@ begin
         select judged.* into outcome, earlier_id, until from judge_entry(terms, sale, buyer, entry_id, ids[k] is null, at) judged;
         ahead := null;
         block := null;
+        is_changed := is_changed or outcome in ('left', 'entered');
         if outcome = 'left' then
             update entries e set status = entry_gone(), ended_at = written_at, times_left = e.times_left + 1
             where e.voucher_id = voucher and e.id = entry_id;
@@ -611,7 +613,9 @@ begin
         return next;
     end loop;
     update seckill_vouchers s set entered = sale.entered where s.voucher_id = voucher and s.entered <> sale.entered;
-    perform mark_line(voucher, written_at);
+    if is_changed then
+        perform mark_line(voucher, written_at);
+    end if;
 end
 $$;
 

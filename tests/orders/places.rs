@@ -88,6 +88,20 @@ async fn whoever_leaves_and_comes_back_waits_longer_each_time_and_has_one_row() 
     till.holds().await;
 }
 
+/// A crowd that is refused is no load of writes.
+#[tokio::test]
+async fn who_is_refused_by_a_line_writes_nothing() {
+    let till = Till::with_line(1, 9).await;
+    let written = async || number(&till, "select xmin::text::bigint from vouchers").await;
+    let before = written().await;
+    till.enter(1).await.problem(409, "line_closed");
+    till.entries("DELETE", 1).await.is(204);
+    assert_eq!(written().await, before);
+    till.buy(1).await;
+    till.enter(2).await.is(201);
+    assert_ne!(written().await, before);
+}
+
 #[tokio::test]
 async fn an_entry_that_was_drawn_stays_whatever_its_buyer_does_afterwards() {
     let till = Till::with_draw(1, 0, "", 3).await;
