@@ -224,13 +224,17 @@ async fn previous_draw(
     in_time(pool, async |session| query.fetch_optional(session).await).await
 }
 
-/// The same of what [`draw_service`] returns. An offer moves the revision of the sale, also if the clock went back.
+/// The same of what [`draw_service`] returns. An offer moves the revision of the sale, also if the clock went back; then several may
+/// leave at one instant, the latest, and are counted.
 pub async fn service_version(
     pool: &PgPool,
     voucher: VoucherId,
 ) -> Result<Option<String>, StoreError> {
     let query = sqlx::query_scalar(
-        "select row(drawn_at, revision, (select max(ended_at) from entries where voucher_id = $1 and status <> 1))::text
+        "select row(drawn_at, revision, (
+                  select row(ended_at, count(*)) from entries
+                  where voucher_id = $1 and status <> 1 and place > 0 and entered_at < draw_time
+                  group by ended_at order by ended_at desc limit 1))::text
          from vouchers join seckill_vouchers on voucher_id = id where id = $1 and draw_time is not null",
     );
     let query = query.bind(voucher.get());

@@ -158,6 +158,24 @@ async fn the_service_of_a_draw_is_proved_by_what_is_published() {
     assert_eq!(places, [1, 2, 3, 4, 5]);
 }
 
+/// As they do while a clock that went back is not there again.
+#[tokio::test]
+async fn each_of_several_who_leave_at_one_instant_is_in_what_is_published_of_the_service() {
+    let till = Till::with_draw(1, 0, "", 4).await;
+    till.all_enter(4).await;
+    till.after(TimeDelta::hours(1)).await;
+    till.serve().await;
+    let path = format!("/api/vouchers/{}/draw/service", till.voucher.id);
+    let mut before = till.get(&path).await;
+    for user in 1..=4 {
+        if till.entry(user).await["status"] == "in_line" {
+            till.entries("DELETE", user).await.is(204);
+            before = changed(&till, &path, &before).await;
+        }
+    }
+    assert_eq!(before.body["ended"].as_array().unwrap().len(), 4);
+}
+
 /// Of a draw and of a line, at its bound and beyond it. Who left counts.
 #[tokio::test]
 async fn a_sale_takes_as_many_entries_as_it_may_have() {
