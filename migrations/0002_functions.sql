@@ -757,8 +757,8 @@ $$;
 --
 -- Why nobody is passed: whoever enters, leaves or is served locks the sale's row, and from the draw on no other order
 -- of the voucher is placed while somebody waits. An offer that cannot be made to the first is made to nobody, unless the caller has
--- waited for long enough (`passes`): then those who cannot have it are `passed`. They go to the end of the line, or, with a live
--- order, out of it.
+-- waited for long enough (`passes`), and somebody else waits: then those who cannot have it are `passed`. They go to the end of the
+-- line, or, with a live order, out of it.
 create function offer_to_line(voucher bigint, ids bigint[], passes boolean, out outcome text, out passed bigint[])
 language plpgsql
 set enable_seqscan = off
@@ -809,6 +809,11 @@ begin
             perform write_entry(voucher, buyers[k], gen_random_uuid(), true, written_at);
         end if;
     end loop;
+    -- Whoever waits alone, or with others who cannot have it either, would be passed again and again, by nobody.
+    if exists (select from entries e where e.voucher_id = voucher and e.status = entry_waiting() and e.user_id = any (passed))
+       and not exists (select from entries e where e.voucher_id = voucher and e.status = entry_waiting() and e.user_id <> all (passed)) then
+        raise sqlstate 'SK002' using message = 'refused';
+    end if;
     update entries e set status = entry_offered(), order_id = offered.own, ended_at = written_at
     from unnest(first_entries, ids[1:cardinality(buyers)]) offered (id, own)
     where e.voucher_id = voucher and e.id = offered.id and e.user_id <> all (passed);

@@ -150,6 +150,31 @@ async fn a_buyer_in_line_who_cannot_have_it_now_is_passed_after_a_while() {
     till.holds().await;
 }
 
+/// Nobody would be served by it.
+#[tokio::test]
+async fn a_buyer_who_waits_alone_keeps_the_place() {
+    let till = Till::with_line(1, 9).await;
+    for times in 0..7 {
+        let order = till.buy(2).await;
+        till.own_step(2, &order, "cancellation").await.is(200);
+        till.after(TimeDelta::seconds(1 << times)).await;
+    }
+    let order = till.buy(1).await;
+    till.enter(2).await.is(201);
+    till.after(TimeDelta::seconds(-30)).await;
+    till.own_step(1, &order, "cancellation").await.is(200);
+    let world = till.world.another_process();
+    let mut work = LineWork::new(world.database.clone(), world.shop().await);
+    for _ in 0..30 {
+        while work.step().await.unwrap() {}
+    }
+    assert_eq!(number(&till, "select place from entries").await, 1);
+    till.after(TimeDelta::seconds(30)).await;
+    while work.step().await.unwrap() {}
+    assert_eq!(till.entry(2).await["status"], "offered");
+    till.holds().await;
+}
+
 /// A pause is never longer than it is, whatever the clock of the database does.
 #[tokio::test]
 async fn a_pause_does_not_rest_until_a_clock_that_went_back_is_there_again() {
