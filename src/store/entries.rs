@@ -48,7 +48,8 @@ pub enum Granted {
 /// an order: [`LineCounts`] has the rest. So no request counts a long line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InBlock {
-    entry: Entry,
+    /// What its buyer sees, if it is not in line.
+    pub entry: Entry,
     block: Option<i64>,
 }
 
