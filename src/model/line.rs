@@ -33,7 +33,7 @@ pub enum EntryStatus {
     Offered,
     /// The order is paid.
     Bought,
-    /// The order was not paid in time, or given back.
+    /// The order was not paid in time, or given back, or was pruned, however it ended.
     Missed,
     /// Its buyer left.
     Left,
