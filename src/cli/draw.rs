@@ -77,6 +77,9 @@ fn verify(VerifyArgs { file, service }: &VerifyArgs) -> anyhow::Result<()> {
     if let Some(at) = draw.cancelled_at {
         eprintln!("its sale was cancelled at {at}, before the draw: nobody was served");
     }
+    if let Some(at) = draw.ended_at {
+        eprintln!("its sale ended at {at}, before the draw: nobody was served");
+    }
     if let Some(previous) = draw.previous_draw {
         eprintln!(
             "voucher {previous} had a draw of the same title, and was cancelled or never drawn: look at that one, too"

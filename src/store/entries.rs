@@ -193,7 +193,8 @@ pub async fn count_line(
 pub async fn draw_version(pool: &PgPool, voucher: VoucherId) -> Result<Option<String>, StoreError> {
     let now = order_steps::time(pool).await?;
     let query = sqlx::query_scalar(
-        "select row(draw_time <= greatest($2, line_time), draw_beacon_number, drawn_at, case when drawn_at is null then cancelled_at end)::text
+        "select row(draw_time <= greatest($2, line_time), draw_beacon_number, drawn_at,
+                    case when drawn_at is null then row(cancelled_at, end_time <= greatest($2, line_time)) end)::text
          from vouchers join seckill_vouchers on voucher_id = id where id = $1 and draw_time is not null",
     );
     let query = query.bind(voucher.get()).bind(now);
@@ -259,13 +260,14 @@ pub async fn draw_service(pool: &PgPool, voucher: VoucherId) -> Result<DrawServi
 
 row! {
     Draw: voucher_id, draw_time, seed_hash, beacon, number, entries, entries_hash, seed, places, drawn_at, cancelled_at,
-    previous_draw
+    ended_at, previous_draw
 }
 
 /// What is published of the draw of `voucher` now; `None`: it has none.
 ///
 /// An entry from before the close may not be committed yet, and what is published must not change, also if the clock goes back.
-/// So between the close and the draw it is read after the sale's lock was had, and under the lock it is written that the close was.
+/// So between the close and the draw it is read after the sale's lock was had, and under the lock it is written that the close was,
+/// and the end, if the sale ended undrawn: the seed is out then.
 pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, StoreError> {
     let now = order_steps::time(pool).await?;
     let state = sqlx::query_as(
@@ -279,9 +281,12 @@ pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, Sto
     let Some((now, is_drawn_next)) = state else { return Ok(None) };
     if is_drawn_next {
         let closed = sqlx::query(
-            "update vouchers set line_time = draw_time where id = $1 and (line_time >= draw_time) is not true",
+            "update vouchers set line_time = greatest(line_time, draw_time, case when end_time <= $2 then end_time end)
+             from seckill_vouchers where id = $1 and voucher_id = $1
+               and (line_time >= greatest(draw_time, case when end_time <= $2 then end_time end)) is not true",
         )
-        .bind(voucher.get());
+        .bind(voucher.get())
+        .bind(now);
         let close = async |session: &mut DatabaseSession| {
             lock_sale(session, voucher).await?;
             closed.execute(session).await.map(drop)
@@ -292,7 +297,8 @@ pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, Sto
         "select v.id as voucher_id, draw_time, encode(sha256(convert_to(draw_seed, 'UTF8')), 'hex') as seed_hash,
                 draw_beacon as beacon, draw_beacon_number as number, drawn_at, $3::bigint as previous_draw,
                 case when drawn_at is null then cancelled_at end as cancelled_at,
-                case when drawn_at is not null or cancelled_at is not null then draw_seed end as seed,
+                case when drawn_at is null and cancelled_at is null and end_time <= line_time then end_time end as ended_at,
+                case when drawn_at is not null or cancelled_at is not null or end_time <= line_time then draw_seed end as seed,
                 case when drawn_at is not null then coalesce(places, '{}') end as places,
                 case when $2 >= draw_time then coalesce(ids, '{}') end as entries,
                 case when $2 >= draw_time then encode(sha256(convert_to(coalesce(lines, ''), 'UTF8')), 'hex')
@@ -358,7 +364,7 @@ pub async fn tell_number(pool: &PgPool, voucher: VoucherId, number: &str) -> Res
                     when draw_beacon_number = $2 then null
                     when greatest(draw_time, draw_beacon_at) > now then 'draw_open'
                     when draw_beacon = '' or draw_beacon_number is not null then 'draw_closed'
-                    when cancelled_at is not null or end_time <= now + interval '5 seconds' then 'sale_ended'
+                    when cancelled_at is not null or end_time <= greatest(now, line_time) + interval '5 seconds' then 'sale_ended'
                     when paused then 'sale_paused'
                   end as refusal
            from now, vouchers join seckill_vouchers on voucher_id = id

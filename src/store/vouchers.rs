@@ -36,7 +36,7 @@ const OUT_OF_RANGE: &str = "22003";
 /// Changes a voucher and its sale, together or not at all. Its revision moves.
 ///
 /// # Errors
-/// `voucher_not_found`. `stock_is_sold`: more are sold than there would be. `sale_cancelled`: for good. `sale_ended`: orders of it were pruned. `draw_closed`: the public
+/// `voucher_not_found`. `stock_is_sold`: more are sold than there would be. `sale_cancelled`: for good. `sale_ended`: orders of it were pruned, or it ended without its draw. `draw_closed`: the public
 /// number of its draw is out, and the draw is to come: what could change who wins stays. `invalid_request`: the sale would end before it
 /// begins, or its draw would not lie within it, or there would be too many to count, or a draw would get another title.
 pub async fn change(
@@ -55,6 +55,7 @@ pub async fn change(
                              where id = $1 and drawn_at is null
                                and (draw_time <= coalesce($4, begin_time)
                                     or greatest(draw_time, draw_beacon_at) >= coalesce($5, end_time)
+                                    or draw_time is not null and end_time <= greatest($13, line_time) and $5 <> end_time
                                     or draw_beacon_number is not null and $8
                                     or (draw_beacon_number is not null or draw_beacon_at <= $13)
                                        and (num_nonnulls($2, $4, $6, $7) > 0 or $3 <> 0 or $5 < end_time)))
@@ -151,7 +152,8 @@ async fn unchanged(
     let query = sqlx::query_as(
         "select case
                   when cancelled_at is not null then 'sale_cancelled'
-                  when pruned > 0 then 'sale_ended'
+                  when pruned > 0 or draw_time is not null and drawn_at is null and end_time <= greatest($2, line_time)
+                    then 'sale_ended'
                   when drawn_at is null and (draw_beacon_number is not null or draw_beacon_at <= $2) then 'draw_closed'
                   else 'invalid_request'
                 end, coalesce(draw_time is not null and title <> $3, false)
@@ -162,17 +164,16 @@ async fn unchanged(
         query.fetch_optional(session).await?.unwrap_or_default();
     Ok(match why {
         // The next draw of the old title would not name this one.
-        Some(Code::InvalidRequest | Code::DrawClosed) if is_renamed => {
+        Some(_) if is_renamed => {
             Refusal::from(Code::InvalidRequest).detail("a voucher with a draw keeps its title")
         }
         Some(Code::InvalidRequest) => no_duration(),
         Some(Code::DrawClosed) => Refusal::from(Code::DrawClosed).detail(
             "the public number is out: until the draw, only subtitle, terms, value, a later end and, before it is told, a pause change",
         ),
-        // Its buyers of before could buy again.
-        Some(Code::SaleEnded) => {
-            Refusal::from(Code::SaleEnded).detail("orders of the sale were pruned: it stays over")
-        }
+        // Its buyers of before could buy again, or who has seen the seed could choose whether there is a draw.
+        Some(Code::SaleEnded) => Refusal::from(Code::SaleEnded)
+            .detail("orders of the sale were pruned, or the seed of its draw is out: it stays over"),
         why => why.unwrap_or(Code::VoucherNotFound).into(),
     })
 }

@@ -265,3 +265,31 @@ async fn a_draw_names_the_one_of_its_title_that_was_given_up_before_it_was_drawn
     assert_eq!(previous(one).await.1, Some(first));
     assert_eq!(previous(make().await).await.1, Some(two));
 }
+
+/// As one that was cancelled. Nobody who has seen the seed gives it more time, and no clock that goes back does.
+#[tokio::test]
+async fn a_draw_that_did_not_come_before_the_end_shows_its_seed_and_never_comes() {
+    for beacon in ["", LOTTERY] {
+        let till = Till::with_draw(1, 0, beacon, 2).await;
+        till.all_enter(2).await;
+        let (id, end) = (till.voucher.id, till.voucher.end_time);
+        let read = async || entries::draw(till.world.database.pool(), id).await.unwrap().unwrap();
+        for (left, is_over) in [(1, false), (0, true), (-1, true), (3_600_000_000, true)] {
+            till.world.set_time(end - TimeDelta::microseconds(left)).await;
+            let draw = read().await;
+            let seen = (draw.seed.is_some(), draw.ended_at, draw.drawn_at);
+            assert_eq!(seen, (is_over, is_over.then_some(end), None), "{left}");
+        }
+        let later = json!({ "end_time": end + TimeDelta::days(1) });
+        edit(&till, &later).await.problem(409, "sale_ended");
+        edit(&till, &json!({ "subtitle": "other" })).await.is(200);
+        if !beacon.is_empty() {
+            tell(&till, "7").await.problem(409, "sale_ended");
+        }
+        till.serve().await;
+        let draw = read().await;
+        assert_eq!((draw.drawn_at, draw.ended_at), (None, Some(end)));
+        assert_eq!(draw.verify().is_ok(), beacon.is_empty(), "there is an order without a number");
+        till.holds().await;
+    }
+}
