@@ -46,8 +46,6 @@ create table vouchers (
     draw_beacon_at       timestamptz,
     draw_beacon_number   text,
     drawn_at             timestamptz,
-    -- The last draw of the same title, if its sale was cancelled, or ended without being drawn.
-    previous_draw        bigint,
     -- When an administrator last changed the sale: what there is for its line may be there only since then.
     changed_at           timestamptz,
     -- The latest time that was written for its line: what happens later is not written as earlier, also if the clock goes back.
@@ -69,6 +67,9 @@ create table vouchers (
     constraint terms_have_a_limit check (length(terms) <= 2000),
     constraint value_is_an_amount check (value between 0 and 1000000000000)
 );
+
+-- A draw names the one of its title that was cancelled, or never drawn, before it.
+create index vouchers_with_draw on vouchers (title) where draw_time is not null;
 
 -- The hot row. Thousands of updates a second hit one row of this table, so:
 --   * it is small, and apart from what does not change (the title);

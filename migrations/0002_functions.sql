@@ -586,6 +586,7 @@ declare
     buyer bigint;
     own_place bigint;
     written_at timestamptz;
+    is_changed boolean := false;
 begin
     perform lock_sale(voucher);
     at := sale_time();
@@ -598,6 +599,7 @@ begin
         select judged.* into outcome, earlier_id, until from judge_entry(terms, sale, buyer, entry_id, ids[k] is null, at) judged;
         ahead := null;
         block := null;
+        is_changed := is_changed or outcome in ('left', 'entered');
         if outcome = 'left' then
             update entries e set status = entry_gone(), ended_at = written_at, times_left = e.times_left + 1
             where e.voucher_id = voucher and e.id = entry_id;
@@ -619,14 +621,26 @@ begin
         return next;
     end loop;
     update seckill_vouchers s set entered = sale.entered where s.voucher_id = voucher and s.entered <> sale.entered;
-    perform mark_line(voucher, written_at);
+    if is_changed then
+        perform mark_line(voucher, written_at);
+    end if;
 end
+$$;
+
+-- The entry that a buyer who comes back has again. Null: there is none, or it was drawn, and stays as it was published.
+create function entry_of_before(voucher bigint, buyer bigint, closed_at timestamptz) returns uuid
+language sql stable
+as $$
+    select e.id from entries e
+    where e.voucher_id = voucher and e.user_id = buyer and e.status = entry_gone()
+      and (e.entered_at < closed_at and e.ended_at >= closed_at) is not true
+    limit 1
 $$;
 
 -- What becomes of the wish of a buyer to enter, or to leave: `entered`, `entered_before`, `left` or `not_entered`, or why not:
 -- `voucher_not_found`, `sale_not_started` (with the time), `sale_ended`, `sale_paused`, `already_bought` (with the order),
 -- `too_many_requests` (with the time, after the buyer gave an order up, or left), `draw_closed` (the entries are, and the draw is
--- to come), `line_closed` (the voucher has no line, or anybody may buy it), or `entries_full` (the sale has as many as it may have). `entry_id` is that of the entry that waits. The caller
+-- to come), `line_closed` (the voucher has no line, or anybody may buy it), or `entries_full` (the sale has as many as it may have, and not this buyer's). `entry_id` is that of the entry that waits. The caller
 -- has locked the sale.
 create function judge_entry(
     terms vouchers, sale seckill_vouchers, buyer bigint, entry_id uuid, leaves boolean, at timestamptz,
@@ -634,6 +648,9 @@ create function judge_entry(
 )
 language plpgsql
 as $$
+declare
+    -- Rows are not written as earlier than `line_time`: entries that were closed, or published, stay so if the clock goes back.
+    is_closed boolean := sale.held_for = for_the_draw() and greatest(at, terms.line_time) >= terms.draw_time;
 begin
     earlier_id := (select o.id from orders o
                    where o.voucher_id = sale.voucher_id and o.user_id = buyer and is_live(o.status));
@@ -647,15 +664,16 @@ begin
         when earlier_id is not null then 'already_bought'
         when not leaves and entry_id is not null then 'entered_before'
         when leaves and entry_id is null then 'not_entered'
-        when leaves and sale.held_for = for_the_draw() and at >= terms.draw_time and sale.cancelled_at is null then 'draw_closed'
+        when leaves and is_closed and sale.cancelled_at is null then 'draw_closed'
         when leaves then 'left'
         when at >= sale.end_time or sale.cancelled_at is not null then 'sale_ended'
         when at < sale.begin_time then 'sale_not_started'
         when sale.paused then 'sale_paused'
-        when sale.held_for = for_the_draw() and at >= terms.draw_time then 'draw_closed'
+        when is_closed then 'draw_closed'
         when until > at then 'too_many_requests'
         when not terms.has_line or (sale.held_for = for_anybody() and sale.stock > 0) then 'line_closed'
-        when sale.entered >= sale.max_entries then 'entries_full'
+        when sale.entered >= sale.max_entries and entry_of_before(sale.voucher_id, buyer, terms.draw_time) is null
+            then 'entries_full'
         else 'entered'
     end;
     until := case outcome when 'too_many_requests' then until when 'sale_not_started' then sale.begin_time end;
@@ -676,9 +694,7 @@ begin
     if is_in_line then
         own_place := 1 + coalesce((select max(e.place) from entries e where e.voucher_id = voucher and e.place > 0), 0);
     end if;
-    entry_id := (select e.id from entries e
-                 where e.voucher_id = voucher and e.user_id = buyer and e.status = entry_gone()
-                   and (e.entered_at < closed_at and e.ended_at >= closed_at) is not true limit 1);
+    entry_id := entry_of_before(voucher, buyer, closed_at);
     if entry_id is null then
         entry_id := new_id;
         insert into entries (voucher_id, id, user_id, entered_at, place) values (voucher, new_id, buyer, at, own_place);
@@ -720,9 +736,9 @@ declare
     drawn uuid[];
 begin
     perform lock_sale(voucher);
-    at := sale_time();
     select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
     select v.* into terms from vouchers v where v.id = voucher;
+    at := greatest(sale_time(), terms.line_time);
     if sale.held_for is distinct from for_the_draw() or sale.paused or sale.cancelled_at is not null
        or at < sale.begin_time or at >= sale.end_time
        or at < terms.draw_time or (terms.draw_beacon <> '' and terms.draw_beacon_number is null) then
@@ -749,8 +765,8 @@ $$;
 --
 -- Why nobody is passed: whoever enters, leaves or is served locks the sale's row, and from the draw on no other order
 -- of the voucher is placed while somebody waits. An offer that cannot be made to the first is made to nobody, unless the caller has
--- waited for long enough (`passes`): then those who cannot have it are `passed`. They go to the end of the line, or, with a live
--- order, out of it.
+-- waited for long enough (`passes`), and somebody else waits: then those who cannot have it are `passed`. They go to the end of the
+-- line, or, with a live order, out of it.
 create function offer_to_line(voucher bigint, ids bigint[], passes boolean, out outcome text, out passed bigint[])
 language plpgsql
 set enable_seqscan = off
@@ -801,6 +817,11 @@ begin
             perform write_entry(voucher, buyers[k], gen_random_uuid(), true, written_at);
         end if;
     end loop;
+    -- Whoever waits alone, or with others who cannot have it either, would be passed again and again, by nobody.
+    if exists (select from entries e where e.voucher_id = voucher and e.status = entry_waiting() and e.user_id = any (passed))
+       and not exists (select from entries e where e.voucher_id = voucher and e.status = entry_waiting() and e.user_id <> all (passed)) then
+        raise sqlstate 'SK002' using message = 'refused';
+    end if;
     update entries e set status = entry_offered(), order_id = offered.own, ended_at = written_at
     from unnest(first_entries, ids[1:cardinality(buyers)]) offered (id, own)
     where e.voucher_id = voucher and e.id = offered.id and e.user_id <> all (passed);

@@ -166,6 +166,7 @@ export class Entry {
       [texts.draw_seed, body.seed],
       [texts.drawn_at, time(body.drawn_at)],
       [texts.draw_cancelled_at, time(body.cancelled_at)],
+      [texts.draw_ended_at, time(body.ended_at)],
       [texts.previous_draw, body.previous_draw],
       [texts.your_entry, this.entry?.entry_id],
     ].filter(([, value]) => value);

@@ -11,7 +11,7 @@ use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
 use crate::model::{Beacon, Draw, DrawService, PUBLIC_NUMBER, VoucherId, is_public_number};
 use crate::store::Database;
-use crate::store::entries;
+use crate::store::draws;
 
 /// Verify draws, and tell them their public numbers
 #[derive(Debug, Subcommand)]
@@ -75,6 +75,9 @@ fn verify(VerifyArgs { file, service }: &VerifyArgs) -> anyhow::Result<()> {
     if let Some(at) = draw.cancelled_at {
         eprintln!("its sale was cancelled at {at}, before the draw: nobody was served");
     }
+    if let Some(at) = draw.ended_at {
+        eprintln!("its sale ended at {at}, before the draw: nobody was served");
+    }
     if let Some(previous) = draw.previous_draw {
         eprintln!(
             "voucher {previous} had a draw of the same title, and was cancelled or never drawn: look at that one, too"
@@ -102,7 +105,7 @@ async fn tell_number(args: NumberArgs) -> anyhow::Result<()> {
         return Err(ConfigError(PUBLIC_NUMBER.to_owned()).into());
     }
     let tell = async |database: &Database| {
-        let beacon = entries::beacon(database.pool(), id).await?;
+        let beacon = draws::beacon(database.pool(), id).await?;
         let beacon = beacon.with_context(|| format!("voucher {id} has no draw"))?;
         if Beacon::read(&beacon).is_some_and(|source| !source.takes(&number)) {
             return Err(ConfigError(PUBLIC_NUMBER.to_owned()).into());
@@ -110,7 +113,7 @@ async fn tell_number(args: NumberArgs) -> anyhow::Result<()> {
         yes.or_say(format!(
             "voucher {id} would be drawn with {number} as the number of \"{beacon}\", for good"
         ))?;
-        let told = entries::tell_number(database.pool(), id, &number).await;
+        let told = draws::tell_number(database.pool(), id, &number).await;
         told.with_context(|| format!("the draw of voucher {id} did not take the number"))
     };
     database.with_database(Access::Write, tell).await?;

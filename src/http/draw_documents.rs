@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::accepted;
 use crate::model::VoucherId;
-use crate::store::{Database, ReadCache, Service, StoreError, entries};
+use crate::store::{Database, ReadCache, Service, StoreError, draws};
 
 /// Documents that are kept at once, and requests that may wait for one to be read.
 const KEPT: usize = 16;
@@ -80,19 +80,17 @@ async fn read(
     }
     let pool = database.pool();
     // The version is read first: what changes meanwhile is another version the next time.
-    let version = entries::draw_version(pool, voucher, part == Part::Service).await?;
+    let version = draws::version(pool, voucher, part == Part::Service).await?;
     let Some(version) = version else { return Ok(None) };
     if let Some(earlier) = earlier.filter(|earlier| earlier.version == version) {
         return Ok(Some(earlier));
     }
     Ok(Some(match part {
         Part::Draw => {
-            let draw = entries::draw(pool, voucher).await?;
+            let draw = draws::find(pool, voucher).await?;
             let is_final = draw.as_ref().is_some_and(|draw| draw.drawn_at.is_some());
             Document::new(version, is_final, &draw)
         }
-        Part::Service => {
-            Document::new(version, false, &entries::draw_service(pool, voucher).await?)
-        }
+        Part::Service => Document::new(version, false, &draws::service(pool, voucher).await?),
     }))
 }

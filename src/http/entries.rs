@@ -16,7 +16,7 @@ use super::{ApiError, App};
 use crate::model::{
     Draw, DrawService, Entry, Line, PUBLIC_NUMBER, UserId, VoucherId, is_public_number,
 };
-use crate::store::entries;
+use crate::store::{Database, ReadCache, Service, draws, entries};
 
 async fn own(app: &App, voucher: VoucherId, buyer: UserId) -> Result<Entry, ApiError> {
     let entry = app.orders.find_entry(voucher, buyer).await?;
@@ -110,12 +110,29 @@ async fn document(
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
     app.admit_anybody(from)?;
-    let none = || ApiError::new(Code::NotFound).detail("this voucher has no draw");
-    let document = app.memory().draws.get(of).await?.ok_or_else(none)?;
+    let draws = &app.memory().draws;
+    // A made-up voucher, or one without a draw, waits for no document, and pushes none out.
+    let has_one = draws.remembers(&of)
+        || app.purchases.sale(of.0).await?.is_some_and(|sale| sale.voucher.draw_time.is_some());
+    let document = if has_one { draws.get(of).await? } else { None };
+    let document =
+        document.ok_or_else(|| ApiError::new(Code::NotFound).detail("this voucher has no draw"))?;
     Ok(document.answer(headers))
 }
 
-/// How many wait for a voucher, and how far its draw is.
+/// Lines that are remembered, and administrators who may wait for a count.
+const COUNTED: usize = 128;
+
+/// The counts of [`line`]: one line is counted at a time, and at most once a second.
+pub(super) fn lines(database: &Database) -> ReadCache<VoucherId, Option<Line>> {
+    let database = database.clone();
+    ReadCache::new(Service::Postgres, COUNTED, COUNTED, move |voucher, _| {
+        let database = database.clone();
+        async move { entries::line(database.pool(), voucher).await }
+    })
+}
+
+/// How many wait for a voucher, and how far its draw is: as of at most a second ago.
 #[utoipa::path(get, path = "/api/vouchers/{id}/line", operation_id = "count_line",
     responses((status = 200, body = Line, description = "the numbers")))]
 pub async fn line(
@@ -123,7 +140,7 @@ pub async fn line(
     _: AdminSession,
     PathId(voucher): PathId<VoucherId>,
 ) -> Result<Json<Line>, ApiError> {
-    let line = entries::line(app.database.pool(), voucher).await?;
+    let line = app.memory().lines.get(voucher).await?;
     line.map(Json).ok_or(ApiError::new(Code::VoucherNotFound))
 }
 
@@ -154,6 +171,7 @@ pub async fn tell_number(
         return Err(ApiError::invalid(PUBLIC_NUMBER));
     }
     let turn = app.database.steps_of(voucher).await?;
-    entries::tell_number(&turn, voucher, &number).await?;
+    draws::tell_number(&turn, voucher, &number).await?;
+    app.memory().lines.forget(voucher);
     Ok(StatusCode::NO_CONTENT)
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::body::Bytes;
 
 use super::draw_documents::{self, DrawDocuments};
+use super::entries;
 use super::event_hub::EventHub;
 use super::health::{self, Health};
 use super::limits::Limits;
@@ -15,7 +16,7 @@ use super::tokens::Tokens;
 use super::voucher_pages::VoucherPages;
 use super::webhook::SigningKey;
 use crate::config::ServerArgs;
-use crate::model::SharedClock;
+use crate::model::{Line, SharedClock, VoucherId};
 use crate::orders::Orders;
 use crate::purchase::Purchases;
 use crate::store::{Database, Keys, ReadCache};
@@ -62,6 +63,8 @@ pub struct AppMemory {
     pub metrics: ReadCache<(), Bytes>,
     /// What is published of draws.
     pub draws: DrawDocuments,
+    /// How many wait for a voucher, as administrators see it.
+    pub lines: ReadCache<VoucherId, Option<Line>>,
     /// What counts against each limit on requests.
     pub limits: Limits,
     draining: AtomicBool,
@@ -79,6 +82,7 @@ impl App {
             voucher_pages,
             metrics: health::metrics_text(&parts.purchases, &parts.database),
             draws: draw_documents::documents(&parts.database),
+            lines: entries::lines(&parts.database),
             limits: Limits::new(&parts.settings, parts.event_streams),
             draining: AtomicBool::new(false),
         };

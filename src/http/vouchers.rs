@@ -91,9 +91,9 @@ pub async fn create(
 /// A price counts for orders to come. A sale that is paused sells nothing until it goes on. Stock is added,
 /// or taken away as far as it is not sold, by naming how many are on sale in all. All of it changes, or nothing.
 ///
-/// `draw_closed`: the public number of the draw is out, and the draw is to come: until then only texts, a later end and, before
-/// the number is told, a pause change. `sale_cancelled`:
-/// the sale is over for good. A sale that would end before it begins is refused (422).
+/// `draw_closed`: the public number of the draw is out, and the draw is to come: until then only subtitle, terms, value, a later
+/// end and, before the number is told, a pause change. `sale_ended`: it ended without its draw, and gets no other end. A voucher
+/// with a draw keeps its title (422). `sale_cancelled`: the sale is over for good. A sale that would end before it begins is refused (422).
 #[utoipa::path(patch, path = "/api/vouchers/{id}", operation_id = "change_voucher",
     request_body = VoucherChange,
     responses((status = 200, body = VoucherBody, description = "the voucher as it is now")))]

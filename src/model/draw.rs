@@ -35,7 +35,7 @@ pub struct Draw {
     /// SHA-256 of the ids, each with a line feed behind it, in hex.
     #[schema(required = true)]
     pub entries_hash: Option<String>,
-    /// The seed, once the entries are drawn, or the sale was cancelled before. They are served in the order of the SHA-256 of
+    /// The seed, once the entries are drawn, or the sale was cancelled or ended before. They are served in the order of the SHA-256 of
     /// `voucher:seed:number:entry`.
     #[schema(required = true)]
     pub seed: Option<String>,
@@ -48,8 +48,11 @@ pub struct Draw {
     /// When the sale was cancelled, if it was before the draw: nobody is drawn.
     #[schema(required = true)]
     pub cancelled_at: Option<DateTime<Utc>>,
-    /// The last voucher with this title that had a draw, if its sale was cancelled, or ended without being drawn: this draw
-    /// may have been made in its place.
+    /// When the sale ended, if nothing was drawn by then: nobody is drawn.
+    #[schema(required = true)]
+    pub ended_at: Option<DateTime<Utc>>,
+    /// The last other voucher with this title and a draw whose sale was cancelled, or ended without being drawn, before this one
+    /// was drawn: this draw may have been made in its place.
     #[schema(required = true)]
     pub previous_draw: Option<VoucherId>,
 }
@@ -143,7 +146,7 @@ fn hash(text: &str) -> String {
 }
 
 impl Draw {
-    /// Recomputes it. Returns the entries in the order in which they are served; if the sale was cancelled before, in that
+    /// Recomputes it. Returns the entries in the order in which they are served; if the sale was over before, in that
     /// in which they would have been.
     ///
     /// # Errors
@@ -167,10 +170,14 @@ impl Draw {
         drawn.sort_by_cached_key(|id| hash(&format!("{}:{seed}:{number}:{id}", self.voucher_id)));
         let of_place = |place: &i64| drawn.get(usize::try_from(place - 1).ok()?);
         match &self.places {
-            None if self.cancelled_at.is_some() => Ok(drawn),
+            None if self.is_given_up() => Ok(drawn),
             Some(places) if places.iter().map(of_place).eq(entries.iter().map(Some)) => Ok(drawn),
             _ => Err("its places are not those that its seed and its number give"),
         }
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.cancelled_at.or(self.ended_at).is_some()
     }
 
     fn verify_number(&self) -> Result<(), &'static str> {
@@ -179,8 +186,8 @@ impl Draw {
             (Some(beacon), Some(number)) if beacon.at > self.draw_time && beacon.takes(number) => {
                 Ok(())
             }
-            (_, None) if self.cancelled_at.is_some() => {
-                Err("its sale was cancelled before the public number was told: there is no order")
+            (_, None) if self.is_given_up() => {
+                Err("its sale was over before the public number was told: there is no order")
             }
             _ => Err(
                 "its public number is not one that its source published after the close, in its one spelling",
@@ -236,6 +243,7 @@ mod tests {
             places: Some(vec![2, 3, 1]),
             drawn_at: Some(DateTime::UNIX_EPOCH),
             cancelled_at: None,
+            ended_at: None,
             previous_draw: None,
         }
     }
@@ -266,11 +274,16 @@ mod tests {
         for (change, why) in wrong {
             assert!(changed(change).is_err_and(|error| error.contains(why)), "{why}");
         }
-        let cancelled: Change = |draw| {
-            (draw.drawn_at, draw.places) = (None, None);
-            draw.cancelled_at = Some(DateTime::UNIX_EPOCH);
-        };
-        assert_eq!(changed(cancelled), changed(|_| ()));
+        let given_up: [Change; 2] = [
+            |draw| draw.cancelled_at = draw.drawn_at.take(),
+            |draw| draw.ended_at = draw.drawn_at.take(),
+        ];
+        for give_up in given_up {
+            let mut draw = drawn();
+            give_up(&mut draw);
+            draw.places = None;
+            assert_eq!(draw.verify(), drawn().verify());
+        }
     }
 
     #[test]

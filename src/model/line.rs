@@ -33,7 +33,7 @@ pub enum EntryStatus {
     Offered,
     /// The order is paid.
     Bought,
-    /// The order was not paid in time, or given back.
+    /// The order was not paid in time, or given back, or was pruned, however it ended.
     Missed,
     /// Its buyer left.
     Left,
@@ -56,7 +56,7 @@ pub struct Entry {
     /// In line: 1 is the next. Nobody has a place before the draw.
     #[schema(required = true, minimum = 1)]
     pub place: Option<i64>,
-    /// How many were offered an order in the last hour.
+    /// In line: how many were offered an order in the last hour. 0 without a place.
     #[schema(minimum = 0)]
     pub offered_in_the_last_hour: i64,
     /// The order that was offered.

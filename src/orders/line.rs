@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::Orders;
 use crate::model::{Clock, Code, Entry, HeldFor, UserId, VoucherId};
 use crate::purchase::Purchases;
-use crate::store::entries::{self, Granted, LineCounts, Served, Wish};
+use crate::store::entries::{self, Granted, InBlock, LineCounts, Served, Wish};
 use crate::store::{Database, DatabaseClock, ReadCache, Service, Stop, StoreError, order_steps};
 use crate::worker::{Chore, Worker};
 use group_commit::{Answer, Batcher, Limits, Slots};
@@ -70,7 +70,15 @@ impl Orders {
     ) -> Result<Option<Entry>, StoreError> {
         let found = entries::find(self.database.pool(), voucher, buyer).await?;
         let Some(entry) = found else { return Ok(None) };
-        Ok(Some(self.lines.get(voucher).await?.complete(entry)))
+        self.counted(voucher, entry).await.map(Some)
+    }
+
+    /// The entry as its buyer sees it. Nobody waits for a count of the line who is not in it.
+    async fn counted(&self, voucher: VoucherId, found: InBlock) -> Result<Entry, StoreError> {
+        if found.entry.place.is_none() {
+            return Ok(found.entry);
+        }
+        Ok(self.lines.get(voucher).await?.complete(found))
     }
 
     /// Enters `buyer` into the draw of `voucher`, or at the end of its line. `None`: the buyer had entered before.
@@ -78,9 +86,8 @@ impl Orders {
         let wish = Wish { buyer, new_id: Some(Uuid::new_v4()) };
         let Granted::Entered(entry) = self.wish(voucher, wish).await? else { return Ok(None) };
         // The buyer has entered, whatever becomes of the count.
-        let counts = self.lines.get(voucher).await;
-        let counts = counts.map_err(|error| StoreError::unknown(Service::Postgres, error))?;
-        let entry = counts.complete(entry);
+        let entry = self.counted(voucher, entry).await;
+        let entry = entry.map_err(|error| StoreError::unknown(Service::Postgres, error))?;
         // With the first in line it changes who may buy.
         if entry.place == Some(1) {
             self.purchases.voucher_changed(voucher);

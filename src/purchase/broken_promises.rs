@@ -239,7 +239,7 @@ const UNFAIR: &str = "
       from seckill_vouchers s join vouchers v on v.id = s.voucher_id
       where s.held_for = 1 and (v.draw_beacon = '' or v.draw_beacon_number is not null)
         and not s.paused and s.cancelled_at is null
-        and $2 >= greatest(s.begin_time, v.draw_time, v.changed_at) + interval '1 minute' and $2 < s.end_time
+        and $2 >= greatest(s.begin_time, v.draw_time, v.changed_at) + interval '1 minute' and greatest($2, v.line_time) < s.end_time
         and ($1::bigint is null or v.id = $1)
     ) broken
     group by voucher_id, promise, what";

@@ -8,13 +8,8 @@ use uuid::Uuid;
 
 use super::columns::{column, row};
 use super::statements::{Work, in_time, step_in_time};
-use super::time_limits::GIVES_WAY;
-use super::vouchers::{breaks, lock_sale};
-use super::{DatabaseClock, DatabaseSession, Service, Stop, StoreError, order_steps};
-use crate::model::{
-    Clock, Code, Draw, DrawService, EndedEntry, Entry, EntryStatus, HeldFor, Line, OrderId,
-    PUBLIC_NUMBER, Refusal, UserId, VoucherId,
-};
+use super::{DatabaseClock, DatabaseSession, Service, StoreError, order_steps};
+use crate::model::{Clock, Entry, EntryStatus, HeldFor, Line, OrderId, Refusal, UserId, VoucherId};
 
 row! { Entry: id, voucher_id, status, entered_at, place, offered_in_the_last_hour, order_id }
 
@@ -23,7 +18,7 @@ row! { Entry: id, voucher_id, status, entered_at, place, offered_in_the_last_hou
 const SERVED_WITHIN: Duration = Duration::from_secs(600);
 /// How long it may take to read what is published of a draw, or to count a line. Readers of other draws, or lines, wait for as
 /// long. A million entries took five seconds on a busy machine.
-const READ_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const READ_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a buyer wants: the id of a new entry, or to be taken out.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +43,8 @@ pub enum Granted {
 /// an order: [`LineCounts`] has the rest. So no request counts a long line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InBlock {
-    entry: Entry,
+    /// What its buyer sees, if it is not in line.
+    pub entry: Entry,
     block: Option<i64>,
 }
 
@@ -185,75 +181,6 @@ pub async fn count_line(
     work.run(async |session| query.fetch_one(session).await).await
 }
 
-/// How far the draw of `voucher` is, as a text: while it is the same, so is what [`draw`] returns, or, `with_service`, what
-/// [`draw_service`] does. An offer moves the revision of the sale, also if the clock went back. `None`: there is no draw.
-pub async fn draw_version(
-    pool: &PgPool,
-    voucher: VoucherId,
-    with_service: bool,
-) -> Result<Option<String>, StoreError> {
-    let now = order_steps::time(pool).await?;
-    let query = sqlx::query_scalar(
-        "select row(draw_time <= $2, draw_beacon_number, drawn_at, case when drawn_at is null then cancelled_at end,
-                    case when $3 then revision end,
-                    case when $3 then (select max(ended_at) from entries where voucher_id = $1 and status <> 1) end)::text
-         from vouchers join seckill_vouchers on voucher_id = id where id = $1 and draw_time is not null",
-    );
-    let query = query.bind(voucher.get()).bind(now).bind(with_service);
-    in_time(pool, async |session| query.fetch_optional(session).await).await
-}
-
-row! { EndedEntry: entry_id, place, outcome, at }
-
-/// What became of the entries of the draw of `voucher`.
-pub async fn draw_service(pool: &PgPool, voucher: VoucherId) -> Result<DrawService, StoreError> {
-    let query = sqlx::query_as(
-        "select e.id as entry_id, place, case when status = 2 then 'offered' when is_passed then 'passed' else 'left' end as outcome, ended_at as at
-         from entries e join vouchers v on v.id = e.voucher_id
-         where e.voucher_id = $1 and status <> 1 and place > 0 and entered_at < draw_time order by place",
-    );
-    let query = query.bind(voucher.get());
-    let work = Work::snapshot(READ_WITHIN, pool);
-    let ended = work.run(async |session| query.fetch_all(session).await).await?;
-    Ok(DrawService { voucher_id: voucher, ended })
-}
-
-row! {
-    Draw: voucher_id, draw_time, seed_hash, beacon, number, entries, entries_hash, seed, places, drawn_at, cancelled_at,
-    previous_draw
-}
-
-/// What is published of the draw of `voucher` now; `None`: it has none.
-///
-/// An entry from before the close may not be committed yet, and what is published must not change: so it is read after the
-/// sale's lock was had once.
-pub async fn draw(pool: &PgPool, voucher: VoucherId) -> Result<Option<Draw>, StoreError> {
-    let now = order_steps::time(pool).await?;
-    let work = Work::step_with(GIVES_WAY, pool);
-    work.run(async |session| lock_sale(session, voucher).await).await?;
-    let published = sqlx::query_as(
-        "select v.id as voucher_id, draw_time, encode(sha256(convert_to(draw_seed, 'UTF8')), 'hex') as seed_hash,
-                draw_beacon as beacon, draw_beacon_number as number, drawn_at, previous_draw,
-                case when drawn_at is null then cancelled_at end as cancelled_at,
-                case when drawn_at is not null or cancelled_at is not null then draw_seed end as seed,
-                case when drawn_at is not null then coalesce(places, '{}') end as places,
-                case when $2 >= draw_time then coalesce(ids, '{}') end as entries,
-                case when $2 >= draw_time then encode(sha256(convert_to(coalesce(lines, ''), 'UTF8')), 'hex')
-                end as entries_hash
-         from vouchers v join seckill_vouchers s on s.voucher_id = v.id left join lateral (
-           select array_agg(e.id order by e.id) as ids, array_agg(e.place order by e.id) as places,
-                  string_agg(e.id || E'\\n', '' order by e.id) as lines
-           from entries e where e.voucher_id = $1 and $2 >= v.draw_time and e.entered_at < v.draw_time
-             and not (e.status = 3 and e.ended_at < v.draw_time)
-         ) entered on true
-         where v.id = $1 and draw_time is not null",
-    )
-    .bind(voucher.get())
-    .bind(now);
-    let work = Work::snapshot(READ_WITHIN, pool);
-    work.run(async |session| published.fetch_optional(session).await).await
-}
-
 row! { Line: entered, in_line, offered, closed, number, drawn_at }
 
 /// How many wait for `voucher`, and how far its draw is; `None`: there is no such voucher.
@@ -263,75 +190,15 @@ pub async fn line(pool: &PgPool, voucher: VoucherId) -> Result<Option<Line>, Sto
         "select count(e.id) filter (where e.status = 1 and e.place is null) as entered,
                 count(e.id) filter (where e.status = 1 and e.place is not null) as in_line,
                 count(e.id) filter (where e.status = 2) as offered,
-                v.draw_time <= $2 as closed, v.draw_beacon_number as number, v.drawn_at
+                v.draw_time <= greatest($2, v.line_time) as closed, v.draw_beacon_number as number, v.drawn_at
          from vouchers v left join entries e on e.voucher_id = v.id
          where v.id = $1
-         group by v.draw_time, v.draw_beacon_number, v.drawn_at",
+         group by v.draw_time, v.line_time, v.draw_beacon_number, v.drawn_at",
     )
     .bind(voucher.get())
     .bind(now);
-    in_time(pool, async |session| query.fetch_optional(session).await).await
-}
-
-/// Where the public number of the draw of `voucher` comes from; `None`: it has no draw.
-pub async fn beacon(pool: &PgPool, voucher: VoucherId) -> Result<Option<String>, StoreError> {
-    let beacon = "select draw_beacon from vouchers where id = $1 and draw_time is not null";
-    let query = sqlx::query_scalar(beacon).bind(voucher.get());
-    in_time(pool, async |session| query.fetch_optional(session).await).await
-}
-
-/// Keeps the public number that goes into the draw of `voucher`: once, from the moment on at which its source publishes it,
-/// while the sale is on. From that moment until the draw [`vouchers::change`](super::vouchers::change) refuses what could change
-/// who wins.
-///
-/// # Errors
-/// `not_found`: there is no such draw. `draw_open`: its source publishes the number later. `draw_closed`: it has another number,
-/// or takes none. `invalid_request`: it is no number of its source in its one spelling. `sale_paused`: everybody could compute the winners before anybody is drawn. `sale_ended`: nothing is drawn any more.
-pub async fn tell_number(pool: &PgPool, voucher: VoucherId, number: &str) -> Result<(), Stop> {
-    // The time is read when the sale is locked: a sale that ended meanwhile draws nothing. And a worker looks every second:
-    // a number without a draw would let whoever reads the seed choose, by a later end, whether there is one.
-    let query = sqlx::query_scalar(
-        "with now as materialized (select sale_time() as now),
-         judged as (
-           select case
-                    when draw_beacon_number = $2 then null
-                    when greatest(draw_time, draw_beacon_at) > now then 'draw_open'
-                    when draw_beacon = '' or draw_beacon_number is not null then 'draw_closed'
-                    when cancelled_at is not null or end_time <= now + interval '5 seconds' then 'sale_ended'
-                    when paused then 'sale_paused'
-                  end as refusal
-           from now, vouchers join seckill_vouchers on voucher_id = id
-           where id = $1 and draw_time is not null
-         ), kept as (
-           update vouchers set draw_beacon_number = $2, changed_at = now from judged, now
-           where id = $1 and refusal is null and draw_beacon_number is null
-         )
-         select refusal from judged",
-    )
-    .bind(voucher.get())
-    .bind(number);
-    let told: Option<Option<Code>> = Work::step_with(GIVES_WAY, pool)
-        .run(async |session| {
-            lock_sale(session, voucher).await?;
-            match query.fetch_optional(session).await {
-                Err(sqlx::Error::Database(error))
-                    if breaks(&*error, "draw_number_has_one_spelling") =>
-                {
-                    Ok(Some(Some(Code::InvalidRequest)))
-                }
-                told => told,
-            }
-        })
-        .await?;
-    let Some(code) = told.unwrap_or(Some(Code::NotFound)) else { return Ok(()) };
-    let detail = match code {
-        Code::NotFound => "this voucher has no draw",
-        Code::DrawOpen => "its entries are not closed, or its public number is not published yet",
-        Code::DrawClosed => "the draw has another number, or takes none",
-        Code::InvalidRequest => PUBLIC_NUMBER,
-        code => return Err(code.into()),
-    };
-    Err(Refusal::from(code).detail(detail).into())
+    let work = Work::snapshot(READ_WITHIN, pool);
+    work.run(async |session| query.fetch_optional(session).await).await
 }
 
 /// A voucher, none of `except`, whose draw is due at `now` or whose line can be offered stock; the people for whom it is held;
@@ -349,7 +216,7 @@ pub async fn find_due(
            and $3 >= s.begin_time and $3 < s.end_time and s.voucher_id <> all ($1)
            and case s.held_for
                  when 2 then s.stock > 0
-                 else $3 >= v.draw_time and (v.draw_beacon = '' or v.draw_beacon_number is not null)
+                 else greatest($3, v.line_time) >= v.draw_time and (v.draw_beacon = '' or v.draw_beacon_number is not null)
                end
          limit 1",
     )

@@ -5,6 +5,7 @@ pub(crate) mod columns;
 mod connecting;
 mod database_clock;
 mod distribution;
+pub mod draws;
 mod durability;
 pub mod entries;
 pub mod error;

@@ -194,6 +194,8 @@ where
             // What is held, or on a worker that is away, is missing to those who asked for it. But each takes its
             // time, in which the others wait.
             Err(error) if error.is_about_this_request() && begun.elapsed() <= FRESH_FOR => {}
+            // A defect is of this key alone, however late it comes.
+            Err(error) if !error.retry_may_help() => {}
             Err(error) => broken_off = Some(error.clone()),
         }
         found.push((key, value));
@@ -218,10 +220,10 @@ mod tests {
         let cache = ReadCache::new(Service::Postgres, 10, 10, move |key: u32, _| {
             let number = counted.fetch_add(1, Ordering::SeqCst);
             async move {
-                if key == 13 {
-                    Err(StoreError::unknown(Service::Postgres, "13"))
-                } else {
-                    Ok(number)
+                match key {
+                    13 => Err(StoreError::unknown(Service::Postgres, "13")),
+                    14 => Err(StoreError::defect(Service::Postgres, "14")),
+                    _ => Ok(number),
                 }
             }
         });
@@ -243,6 +245,9 @@ mod tests {
         let batch = join_all([1, 2, 13, 3].map(|key| cache.get(key))).await;
         assert_eq!(batch.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false, false]);
         assert_eq!(reads.load(Ordering::SeqCst), 7);
+        // A defect concerns its own key.
+        let batch = join_all([4, 5, 14, 6].map(|key| cache.get(key))).await;
+        assert_eq!(batch.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false, true]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -32,9 +32,9 @@ const OUT_OF_RANGE: &str = "22003";
 /// Changes a voucher and its sale, together or not at all. Its revision moves.
 ///
 /// # Errors
-/// `voucher_not_found`. `stock_is_sold`: more are sold than there would be. `sale_cancelled`: for good. `sale_ended`: orders of it were pruned. `draw_closed`: the public
+/// `voucher_not_found`. `stock_is_sold`: more are sold than there would be. `sale_cancelled`: for good. `sale_ended`: orders of it were pruned, or it ended without its draw. `draw_closed`: the public
 /// number of its draw is out, and the draw is to come: what could change who wins stays. `invalid_request`: the sale would end before it
-/// begins, or its draw would not lie within it, or there would be too many to count.
+/// begins, or its draw would not lie within it, or there would be too many to count, or a draw would get another title.
 pub async fn change(
     pool: &PgPool,
     voucher: VoucherId,
@@ -46,10 +46,12 @@ pub async fn change(
         "with old as (
            select begin_time, end_time from seckill_vouchers
            where voucher_id = $1 and cancelled_at is null and pruned = 0
+             and not exists (select from vouchers where id = $1 and draw_time is not null and title <> $9)
              and not exists (select from vouchers drawn
                              where id = $1 and drawn_at is null
                                and (draw_time <= coalesce($4, begin_time)
                                     or greatest(draw_time, draw_beacon_at) >= coalesce($5, end_time)
+                                    or draw_time is not null and end_time <= greatest($13, line_time) and $5 <> end_time
                                     or draw_beacon_number is not null and $8
                                     or (draw_beacon_number is not null or draw_beacon_at <= $13)
                                        and (num_nonnulls($2, $4, $6, $7) > 0 or $3 <> 0 or $5 < end_time)))
@@ -95,7 +97,7 @@ pub async fn change(
         lock_sale(session, voucher).await?;
         match query.fetch_optional(&mut *session).await {
             Ok(Some(voucher)) => Ok(Ok(voucher)),
-            Ok(None) => unchanged(session, voucher, now).await.map(Err),
+            Ok(None) => unchanged(session, voucher, now, change.title.as_deref()).await.map(Err),
             Err(error) => refusal(&error).map(Err).ok_or(error),
         }
     });
@@ -141,45 +143,35 @@ async fn unchanged(
     session: &mut DatabaseSession,
     voucher: VoucherId,
     now: DateTime<Utc>,
+    title: Option<&str>,
 ) -> sqlx::Result<Refusal> {
-    let query = sqlx::query_scalar(
+    let query = sqlx::query_as(
         "select case
                   when cancelled_at is not null then 'sale_cancelled'
-                  when pruned > 0 then 'sale_ended'
+                  when pruned > 0 or draw_time is not null and drawn_at is null and end_time <= greatest($2, line_time)
+                    then 'sale_ended'
                   when drawn_at is null and (draw_beacon_number is not null or draw_beacon_at <= $2) then 'draw_closed'
                   else 'invalid_request'
-                end
+                end, coalesce(draw_time is not null and title <> $3, false)
          from seckill_vouchers join vouchers on id = voucher_id where voucher_id = $1",
     );
-    let why: Option<Code> = query.bind(voucher.get()).bind(now).fetch_optional(session).await?;
+    let query = query.bind(voucher.get()).bind(now).bind(title);
+    let (why, is_renamed): (Option<Code>, bool) =
+        query.fetch_optional(session).await?.unwrap_or_default();
     Ok(match why {
+        // The next draw of the old title would not name this one.
+        Some(_) if is_renamed => {
+            Refusal::from(Code::InvalidRequest).detail("a voucher with a draw keeps its title")
+        }
         Some(Code::InvalidRequest) => no_duration(),
         Some(Code::DrawClosed) => Refusal::from(Code::DrawClosed).detail(
-            "the public number is out: until the draw, only texts, a later end and, before it is told, a pause change",
+            "the public number is out: until the draw, only subtitle, terms, value, a later end and, before it is told, a pause change",
         ),
-        // Its buyers of before could buy again.
-        Some(Code::SaleEnded) => {
-            Refusal::from(Code::SaleEnded).detail("orders of the sale were pruned: it stays over")
-        }
+        // Its buyers of before could buy again, or who has seen the seed could choose whether there is a draw.
+        Some(Code::SaleEnded) => Refusal::from(Code::SaleEnded)
+            .detail("orders of the sale were pruned, or the seed of its draw is out: it stays over"),
         why => why.unwrap_or(Code::VoucherNotFound).into(),
     })
-}
-
-/// For a draw the last voucher with this title that had one, if its sale was cancelled, or ended without being drawn: whoever did not
-/// like who won, or would have, could try again.
-async fn previous_draw(
-    pool: &PgPool,
-    new: &NewVoucher,
-    now: DateTime<Utc>,
-) -> Result<Option<VoucherId>, StoreError> {
-    let query = sqlx::query_scalar(
-        "select id from vouchers join seckill_vouchers on voucher_id = id
-         where $3::timestamptz is not null and title = $1 and draw_time is not null
-           and (cancelled_at is not null or drawn_at is null and end_time <= $2)
-         order by id desc limit 1",
-    );
-    let query = query.bind(&new.title).bind(now).bind(new.draw_time);
-    in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
 /// Puts a voucher on sale. The voucher and its sale are created together or not at all.
@@ -190,18 +182,16 @@ pub async fn create(
 ) -> Result<Voucher, StoreError> {
     let (begin_time, end_time) = new.window(now);
     let beacon = new.draw_beacon.as_deref().unwrap_or_default();
-    let previous = previous_draw(pool, new, now).await?;
     let query = sqlx::query_as(concat!(
         "with v as (
            insert into vouchers
-             (title, created_at, subtitle, terms, value, has_line, draw_time, draw_seed, draw_beacon, draw_beacon_at,
-              previous_draw)
-           values ($1, $2, $6, $7, $8, $11, $12, $13, $14, $15, $16)
+             (title, created_at, subtitle, terms, value, has_line, draw_time, draw_seed, draw_beacon, draw_beacon_at)
+           values ($1, $2, $6, $7, $8, $11, $12, $13, $14, $15)
            returning *
          ), s as (
            insert into seckill_vouchers
              (voucher_id, initial_stock, stock, begin_time, end_time, price, pay_within_s, held_for, max_entries)
-           select id, $3, $3, $4, $5, $9, $10, case when $12 is null then 0 else 1 end, $17 from v
+           select id, $3, $3, $4, $5, $9, $10, case when $12 is null then 0 else 1 end, $16 from v
            returning *
          )
          select ",
@@ -223,7 +213,6 @@ pub async fn create(
     .bind(new.draw_time.map(|_| hex::encode(rand::random::<[u8; 32]>())))
     .bind(beacon)
     .bind(Beacon::read(beacon).map(|beacon| beacon.at))
-    .bind(previous.map(VoucherId::get))
     .bind(new.max_entries.unwrap_or(MAX_ENTRIES));
     in_time(pool, async |connection| query.fetch_one(connection).await).await
 }

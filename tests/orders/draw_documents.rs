@@ -158,6 +158,24 @@ async fn the_service_of_a_draw_is_proved_by_what_is_published() {
     assert_eq!(places, [1, 2, 3, 4, 5]);
 }
 
+/// As they do while a clock that went back is not there again.
+#[tokio::test]
+async fn each_of_several_who_leave_at_one_instant_is_in_what_is_published_of_the_service() {
+    let till = Till::with_draw(1, 0, "", 4).await;
+    till.all_enter(4).await;
+    till.after(TimeDelta::hours(1)).await;
+    till.serve().await;
+    let path = format!("/api/vouchers/{}/draw/service", till.voucher.id);
+    let mut before = till.get(&path).await;
+    for user in 1..=4 {
+        if till.entry(user).await["status"] == "in_line" {
+            till.entries("DELETE", user).await.is(204);
+            before = changed(&till, &path, &before).await;
+        }
+    }
+    assert_eq!(before.body["ended"].as_array().unwrap().len(), 4);
+}
+
 /// Of a draw and of a line, at its bound and beyond it. Who left counts.
 #[tokio::test]
 async fn a_sale_takes_as_many_entries_as_it_may_have() {
@@ -184,6 +202,9 @@ async fn a_sale_takes_as_many_entries_as_it_may_have() {
         api.call_as(2, "POST", &path).await.is(200);
         api.call_as(2, "DELETE", &path).await.is(204);
         api.call_as(4, "POST", &path).await.problem(409, "entries_full");
+        // Also at the bound, who comes back needs no other row.
+        api.world.set_time(now + TimeDelta::minutes(2)).await;
+        api.call_as(2, "POST", &path).await.is(201);
         api.world.audits_hold().await;
     }
 }
@@ -196,6 +217,29 @@ async fn who_enters_a_voucher_that_does_not_exist_is_told_so_without_a_batch() {
     for method in ["POST", "DELETE"] {
         let answer = till.call(method, "/api/vouchers/777/entries", &till.world.token(1)).await;
         answer.problem(404, "voucher_not_found");
+    }
+    holder.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_reads_a_draw_that_does_not_exist_waits_for_no_draw_that_is_read() {
+    let till = Till::with_draw(1, 0, "", 1).await;
+    let none = till.world.voucher(1).await.id.to_string();
+    let holder = till.world.begin("lock table entries").await;
+    let path = format!("/api/vouchers/{}/draw", till.voucher.id);
+    let others = async {
+        till.world.until_one_waits().await;
+        for voucher in ["777", &none] {
+            for part in ["draw", "draw/service"] {
+                let answer = till.get(&format!("/api/vouchers/{voucher}/{part}")).await;
+                answer.problem(404, "not_found");
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        read = till.get(&path) => panic!("the draw was read before the others were answered: {read:?}"),
+        () = others => {}
     }
     holder.close().await.unwrap();
 }

@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use futures_util::future::join_all;
 use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, Draw, VoucherId};
-use seckill::store::cancelled_sales;
+use seckill::store::{cancelled_sales, draws};
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
@@ -125,7 +125,7 @@ async fn from_its_number_to_its_draw_a_sale_changes_its_texts_and_nothing_else()
             } else if is_told {
                 tell(&till, "7").await.is(204);
                 edit(&till, &json!({ "paused": true })).await.problem(409, "draw_closed");
-                edit(&till, &json!({ "title": "other", "paused": true }))
+                edit(&till, &json!({ "subtitle": "other", "paused": true }))
                     .await
                     .problem(409, "draw_closed");
             }
@@ -142,9 +142,9 @@ async fn from_its_number_to_its_draw_a_sale_changes_its_texts_and_nothing_else()
         }
     }
     let later = later + TimeDelta::days(1);
-    let changed = edit(&till, &json!({ "title": "other", "end_time": later })).await;
+    let changed = edit(&till, &json!({ "subtitle": "other", "end_time": later })).await;
     assert_eq!(
-        (&changed.is(200).body["title"], &changed.body["stock"]),
+        (&changed.is(200).body["subtitle"], &changed.body["stock"]),
         (&json!("other"), &json!(1))
     );
     till.serve().await;
@@ -230,5 +230,66 @@ async fn a_draw_that_is_cancelled_shows_its_seed_and_the_next_one_names_it() {
     assert_eq!((verified.status, verified.stdout.lines().count()), (0, 3), "{verified:?}");
     for said in ["cancelled at", "before the draw", "voucher 9 had a draw of the same title"] {
         assert!(verified.stderr.contains(said), "{said}: {verified:?}");
+    }
+}
+
+/// Nobody hides by a rename, or by draws that are made at once, that one was given up.
+#[tokio::test]
+async fn a_draw_names_the_one_of_its_title_that_was_given_up_before_it_was_drawn() {
+    let till = Till::with_draw(1, 0, "", 1).await;
+    let pool = till.world.database.pool();
+    let make = async || {
+        let now = till.world.clock.now();
+        let (draw_time, end) = (Some(now + TimeDelta::hours(1)), now + TimeDelta::days(1));
+        let new = NewVoucher { draw_time, ..NewVoucher::free("100 for 80", 1, now, end) };
+        till.world.new_voucher(&new).await.id
+    };
+    let previous = async |voucher| {
+        let version = draws::version(pool, voucher, false).await.unwrap();
+        (version, draws::find(pool, voucher).await.unwrap().unwrap().previous_draw)
+    };
+    let (first, [one, two]) = (till.voucher.id, [make().await, make().await]);
+    edit(&till, &json!({ "title": "other" })).await.problem(422, "invalid_request");
+    edit(&till, &json!({ "title": till.voucher.title, "subtitle": "other" })).await.is(200);
+    let before = previous(one).await;
+    assert_eq!(before.1, None);
+    assert!(cancelled_sales::cancel(pool, first).await.unwrap());
+    let named = previous(one).await;
+    assert_eq!(named.1, Some(first));
+    assert_ne!(named.0, before.0, "another document, and the same version");
+    till.after(TimeDelta::hours(1)).await;
+    till.serve().await;
+    // Whoever did not like who won; what was drawn before does not change.
+    till.after(TimeDelta::seconds(1)).await;
+    assert!(cancelled_sales::cancel(pool, two).await.unwrap());
+    assert_eq!(previous(one).await.1, Some(first));
+    assert_eq!(previous(make().await).await.1, Some(two));
+}
+
+/// As one that was cancelled. Nobody who has seen the seed gives it more time, and no clock that goes back does.
+#[tokio::test]
+async fn a_draw_that_did_not_come_before_the_end_shows_its_seed_and_never_comes() {
+    for beacon in ["", LOTTERY] {
+        let till = Till::with_draw(1, 0, beacon, 2).await;
+        till.all_enter(2).await;
+        let (id, end) = (till.voucher.id, till.voucher.end_time);
+        let read = async || draws::find(till.world.database.pool(), id).await.unwrap().unwrap();
+        for (left, is_over) in [(1, false), (0, true), (-1, true), (3_600_000_000, true)] {
+            till.world.set_time(end - TimeDelta::microseconds(left)).await;
+            let draw = read().await;
+            let seen = (draw.seed.is_some(), draw.ended_at, draw.drawn_at);
+            assert_eq!(seen, (is_over, is_over.then_some(end), None), "{left}");
+        }
+        let later = json!({ "end_time": end + TimeDelta::days(1) });
+        edit(&till, &later).await.problem(409, "sale_ended");
+        edit(&till, &json!({ "subtitle": "other" })).await.is(200);
+        if !beacon.is_empty() {
+            tell(&till, "7").await.problem(409, "sale_ended");
+        }
+        till.serve().await;
+        let draw = read().await;
+        assert_eq!((draw.drawn_at, draw.ended_at), (None, Some(end)));
+        assert_eq!(draw.verify().is_ok(), beacon.is_empty(), "there is an order without a number");
+        till.holds().await;
     }
 }

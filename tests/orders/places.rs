@@ -43,6 +43,29 @@ async fn a_place_is_read_from_a_count_of_the_line() {
     assert_eq!(till.entry(6).await["offered_in_the_last_hour"], 0);
 }
 
+/// Administrators look every few seconds, each of them.
+#[tokio::test]
+async fn a_line_is_counted_for_administrators_once_a_second() {
+    let till = Till::with_line(0, 1).await;
+    let path = format!("/api/vouchers/{}/line", till.voucher.id);
+    let in_line = async || till.as_admin("GET", &path).await.is(200).body["in_line"].as_i64();
+    let mut waiting = 0;
+    // A machine that is busy may take longer than the count lasts: then once more.
+    eventually("no look counts the line", async || {
+        let before = in_line().await;
+        waiting += 1;
+        till.sql(
+            "insert into entries (voucher_id, id, user_id, entered_at, place)
+             select $1, gen_random_uuid(), 1000 + count(*), sale_time(), 1 + count(*) from entries",
+        )
+        .await;
+        in_line().await == before
+    })
+    .await;
+    eventually("it is counted again", async || in_line().await == Some(waiting)).await;
+    till.as_admin("GET", "/api/vouchers/777/line").await.problem(404, "voucher_not_found");
+}
+
 /// A buyer who does so all the time does not fill the table, and moves no revision: what servers remember stays true.
 #[tokio::test]
 async fn whoever_leaves_and_comes_back_waits_longer_each_time_and_has_one_row() {
@@ -63,6 +86,20 @@ async fn whoever_leaves_and_comes_back_waits_longer_each_time_and_has_one_row() 
     assert_eq!(number(&till, "select count(*) from entries").await, 2);
     assert_eq!(revision().await, before);
     till.holds().await;
+}
+
+/// A crowd that is refused is no load of writes.
+#[tokio::test]
+async fn who_is_refused_by_a_line_writes_nothing() {
+    let till = Till::with_line(1, 9).await;
+    let written = async || number(&till, "select xmin::text::bigint from vouchers").await;
+    let before = written().await;
+    till.enter(1).await.problem(409, "line_closed");
+    till.entries("DELETE", 1).await.is(204);
+    assert_eq!(written().await, before);
+    till.buy(1).await;
+    till.enter(2).await.is(201);
+    assert_ne!(written().await, before);
 }
 
 #[tokio::test]
@@ -110,6 +147,31 @@ async fn a_buyer_in_line_who_cannot_have_it_now_is_passed_after_a_while() {
     assert_eq!(till.entry(3).await["status"], "offered");
     let passed = till.entry(2).await;
     assert_eq!((&passed["status"], &passed["place"]), (&json!("in_line"), &json!(1)));
+    till.holds().await;
+}
+
+/// Nobody would be served by it.
+#[tokio::test]
+async fn a_buyer_who_waits_alone_keeps_the_place() {
+    let till = Till::with_line(1, 9).await;
+    for times in 0..7 {
+        let order = till.buy(2).await;
+        till.own_step(2, &order, "cancellation").await.is(200);
+        till.after(TimeDelta::seconds(1 << times)).await;
+    }
+    let order = till.buy(1).await;
+    till.enter(2).await.is(201);
+    till.after(TimeDelta::seconds(-30)).await;
+    till.own_step(1, &order, "cancellation").await.is(200);
+    let world = till.world.another_process();
+    let mut work = LineWork::new(world.database.clone(), world.shop().await);
+    for _ in 0..30 {
+        while work.step().await.unwrap() {}
+    }
+    assert_eq!(number(&till, "select place from entries").await, 1);
+    till.after(TimeDelta::seconds(30)).await;
+    while work.step().await.unwrap() {}
+    assert_eq!(till.entry(2).await["status"], "offered");
     till.holds().await;
 }
 
