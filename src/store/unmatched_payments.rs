@@ -5,10 +5,10 @@ use serde::Serialize;
 use sqlx::postgres::PgPool;
 use utoipa::ToSchema;
 
-use super::StoreError;
 use super::columns::row;
 use super::payments::Money;
 use super::statements::in_time;
+use super::{StoreError, order_steps};
 use crate::model::{UnmatchedId, UserId};
 
 /// Money that the gateway took for a payment that is not ours.
@@ -100,14 +100,17 @@ pub async fn resolve(
     id: UnmatchedId,
     administrator: UserId,
 ) -> Result<Option<UnmatchedPayment>, StoreError> {
+    // Citus takes no function of time in `coalesce`.
+    let now = order_steps::time(pool).await?;
     let query = sqlx::query_as(
         "update unmatched_payments
-         set resolved_at = coalesce(resolved_at, now()),
+         set resolved_at = coalesce(resolved_at, $3),
              resolved_by = case when resolved_at is null then $2 else resolved_by end
          where id = $1
          returning *",
     )
     .bind(id.get())
-    .bind(administrator.get());
+    .bind(administrator.get())
+    .bind(now);
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
