@@ -93,8 +93,8 @@ create function rebuy_pause(given_up bigint) returns interval
 language sql immutable
 as 'select make_interval(secs => least(3600, 2 ^ least(given_up - 1, 12)))';
 
--- When the pause ends of a buyer who has done so so many `times`, the last time at `last`. Null: there is none. A last time that is
--- still to come was written before the clock went back: its pause would last as long as the jump.
+-- When the pause of a buyer ends who has done so so many `times`, the last time at `last`. Null: there is no pause. A last time
+-- that is still to come was written before the clock went back: its pause would last as long as the jump.
 create function paused_until(last timestamptz, times bigint, at timestamptz) returns timestamptz
 language sql stable
 as 'select case when last <= at then last + rebuy_pause(times) end';
@@ -184,7 +184,7 @@ begin
 end
 $$;
 
--- Inserts those of the orders that have no answer, but none of a buyer who has given one up a moment ago, and returns how many.
+-- Inserts the orders that have no answer yet, except those of buyers who gave one up a moment ago, and returns how many.
 create function insert_orders(
     voucher bigint, price bigint, pay_by timestamptz, ids bigint[], users bigint[], times timestamptz[], answers text[],
     at timestamptz
@@ -338,7 +338,8 @@ exception when unique_violation or lock_not_available then
 end
 $$;
 
--- Those of the sorted `wanted` vouchers that no buyer has already, or wants twice, and how many of each are asked for.
+-- The vouchers among the sorted `wanted` ones that no buyer owns already or wants twice, and how many of each are
+-- asked for.
 create function without_owned(vouchers bigint[], users bigint[], wanted bigint[], out fresh bigint[], out counts bigint[])
 language plpgsql
 as $$
@@ -571,8 +572,9 @@ $$;
 -- where that is null, takes the buyer out again. Nobody leaves between the close of the entries and the draw: what is
 -- published then stays.
 --
--- Returns for each, in their order, `entered` (with the time), or what `judge_entry` says. All who come wait for the sale's row, so it
--- does not count the line: it says in which block of 64 places an entry is, and how many are ahead in that one (src/store/entries.rs).
+-- Returns for each, in their order, `entered` (with the time), or what `judge_entry` says. All callers wait for the sale's row,
+-- so this function does not count the line: it returns the block of 64 places of an entry, and how many entries of the block
+-- are ahead (src/store/entries.rs).
 create function enter_line(voucher bigint, buyers bigint[], ids uuid[])
 returns table (outcome text, entry_id uuid, earlier_id bigint, until timestamptz, ahead bigint, block bigint)
 language plpgsql
@@ -610,7 +612,8 @@ begin
             sale.entered := sale.entered + (entry_id = ids[k])::integer; -- not whoever comes back
             block := own_place / 64;
             if block is not null then
-                -- In the order of their places, so that it goes by the index of those, also where nobody is known to wait.
+                -- In the order of their places, so that the statement uses the index of places, also if nobody is known to
+                -- wait.
                 ahead := (select count(*) from (
                               select e.place from entries e
                               where e.voucher_id = voucher and e.status = entry_waiting() and e.place > 0
@@ -627,7 +630,7 @@ begin
 end
 $$;
 
--- The entry that a buyer who comes back has again. Null: there is none, or it was drawn, and stays as it was published.
+-- The old entry of a buyer who comes back. Null: there is none, or it was drawn, and stays as it was published.
 create function entry_of_before(voucher bigint, buyer bigint, closed_at timestamptz) returns uuid
 language sql stable
 as $$
@@ -637,11 +640,11 @@ as $$
     limit 1
 $$;
 
--- What becomes of the wish of a buyer to enter, or to leave: `entered`, `entered_before`, `left` or `not_entered`, or why not:
+-- The outcome of a buyer's request to enter or to leave: `entered`, `entered_before`, `left` or `not_entered`, or why not:
 -- `voucher_not_found`, `sale_not_started` (with the time), `sale_ended`, `sale_paused`, `already_bought` (with the order),
--- `too_many_requests` (with the time, after the buyer gave an order up, or left), `draw_closed` (the entries are, and the draw is
--- to come), `line_closed` (the voucher has no line, or anybody may buy it), or `entries_full` (the sale has as many as it may have, and not this buyer's). `entry_id` is that of the entry that waits. The caller
--- has locked the sale.
+-- `too_many_requests` (with the time, after the buyer gave an order up, or left), `draw_closed` (the entries are, and the draw
+-- is to come), `line_closed` (the voucher has no line, or anybody may buy it), or `entries_full` (the sale has as many as it
+-- may have, and not this buyer's). `entry_id` is that of the entry that waits. The caller has locked the sale.
 create function judge_entry(
     terms vouchers, sale seckill_vouchers, buyer bigint, entry_id uuid, leaves boolean, at timestamptz,
     out outcome text, out earlier_id bigint, out until timestamptz
@@ -680,9 +683,9 @@ begin
 end
 $$;
 
--- Writes the entry of a buyer who waits for no draw or line of the voucher: at the end of the line, or, before a draw, without a
--- place. A buyer who comes back has the row and the id of before: nobody may try one id after the other, and nobody makes row
--- after row. But an entry that was drawn stays as it was published. The caller has locked the sale.
+-- Writes the entry of a buyer who waits for no draw or line of the voucher: at the end of the line, or, before a draw, without
+-- a place. A buyer who comes back gets the old row and id, so nobody can try one id after another, or create row after row. But
+-- an entry that was drawn stays as it was published. The caller has locked the sale.
 create function write_entry(
     voucher bigint, buyer bigint, new_id uuid, is_in_line boolean, at timestamptz, out entry_id uuid, out own_place bigint
 )
@@ -705,8 +708,8 @@ begin
 end
 $$;
 
--- Whom what there is of a voucher is held for, once its draw is over: those who stand in line, where there are any. While there is
--- nothing of it, nobody can buy it either way, and what servers remember of the revision stays true. The caller has locked the sale.
+-- For whom the stock of a voucher is held once its draw is over: for the line, if anybody stands in it. While the stock is 0,
+-- nobody can buy the voucher either way, and the servers' caches of the revision stay valid. The caller has locked the sale.
 create function mark_line(voucher bigint, at timestamptz) returns void
 language plpgsql
 as $$
@@ -817,7 +820,8 @@ begin
             perform write_entry(voucher, buyers[k], gen_random_uuid(), true, written_at);
         end if;
     end loop;
-    -- Whoever waits alone, or with others who cannot have it either, would be passed again and again, by nobody.
+    -- A buyer who waits alone, or only with others who cannot have it either, would be passed again and again
+    -- for nobody.
     if exists (select from entries e where e.voucher_id = voucher and e.status = entry_waiting() and e.user_id = any (passed))
        and not exists (select from entries e where e.voucher_id = voucher and e.status = entry_waiting() and e.user_id <> all (passed)) then
         raise sqlstate 'SK002' using message = 'refused';
@@ -1052,8 +1056,8 @@ $$;
 --     it is cancelled otherwise                                    order_cancelled  the money goes back
 --     it is paid, used, refunding or refunded                      order_paid       the money goes back
 --
--- The order's own money may be kept as another of its payments. Money that paid for another order, whoever looks after the
--- shop has to see.
+-- The order's own money may be kept as another payment of the order. If the money paid for another order, an administrator
+-- has to look at it.
 --
 -- Why an order that time cancelled is revived: the buyer paid for what is still there, so no promise is broken. If a person
 -- cancelled it, the buyer may have been told so. Whether the sale is over or paused does not matter: the buyer bought
@@ -1190,7 +1194,8 @@ begin
     if payment.number is null then
         return 'unknown';
     end if;
-    -- The transaction is the name of the money: its order counts, also where the notice names another one.
+    -- The transaction is the name of the money: the order that it paid counts, even if the notice names
+    -- another one.
     select p.* into money from payments p where p.transaction_id = transaction and p.voucher_id = voucher for no key update;
     perform lock_sale(voucher);
     perform from orders o where o.id in (own, money.order_id) and o.voucher_id = voucher order by o.id for no key update;
@@ -1208,7 +1213,7 @@ begin
     if part = any (money.returned_parts) then
         return 'repeated';
     elsif returned in (money.paid_amount, money.paid_amount - money.returned_amount)
-       -- Nothing is left of it: a part that goes back now goes back again.
+       -- Nothing is left of the money: a part that goes back now goes back a second time.
        or (returned < money.paid_amount and exists (
                select from refunds r where r.order_id = money.order_id and r.number = money.number and r.voucher_id = voucher
                                        and r.status = refund_done())) then
@@ -1218,8 +1223,8 @@ begin
 end
 $$;
 
--- Writes that a part of money went back, of which more is left: a refund asks for the rest. Returns `part_returned`, or
--- `partial`: less is left than this. The caller has locked the payment and the order; no refund of it is done.
+-- Writes that a part of a payment's money went back: a refund asks for the rest. Returns `part_returned`, or `partial`:
+-- less than this part was left. The caller has locked the payment and the order; no refund of it is done.
 create function record_part(voucher bigint, money payments, returned bigint, part text) returns text
 language plpgsql
 as $$

@@ -66,7 +66,7 @@ metrics! {
     REFUND_OLDEST_AGE = "seckill_refund_oldest_age_seconds", describe_gauge(Seconds),
         "Since when the oldest refund waits for the payment gateway; 0 where none does.";
     PAYMENTS_UNMATCHED = "seckill_payments_unmatched", describe_gauge(),
-        "Payments that are not ours, for which somebody has to look.";
+        "Unmatched payments that nobody has resolved.";
     CLOCK_OFFSET = "seckill_database_clock_offset_seconds", describe_gauge(Seconds),
         "How far the database's clock is ahead of this machine's.";
     CLOCK_ERROR = "seckill_database_clock_error_seconds", describe_gauge(Seconds),
@@ -160,7 +160,7 @@ pub fn login_closed(limit: &'static str, wait: Duration) {
     }
 }
 
-/// Whether the log has not named this for a while. It counts as named.
+/// Whether the log has not named this for a while; from now on it counts as named.
 fn is_to_be_named(what: &'static str) -> bool {
     static NAMED: Mutex<BTreeMap<&str, Instant>> = Mutex::new(BTreeMap::new());
     let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,7 @@ export function within(ms) {
 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-// The address of what the server has at this path, which begins with a slash: the server may stand below a path of its host.
+// The address of a path of the server, which begins with a slash: the server may be below a path of its host.
 export const addressOf = (path) => (document.documentElement.dataset?.base ?? "") + path;
 
 // An answer of the API: {status, ok, body, headers}; `status` 0 when none came.

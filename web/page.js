@@ -7,8 +7,8 @@ import { addressOf } from "./api.js";
 export const texts = JSON.parse(document.getElementById("texts").textContent);
 export const language = document.documentElement.lang;
 
-// What the browser keeps in `area`; where it keeps nothing, for this visit. All paths of a host have one area: a key has the
-// path of its shop, so that two shops do not log each other out.
+// Storage in `area` of the browser; if the browser keeps nothing, for this visit only. All paths of a host have one area: a
+// key has the path of its shop, so that two shops do not log each other out.
 function storageOf(area) {
   const kept = new Map();
   return {

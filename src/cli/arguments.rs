@@ -26,7 +26,7 @@ pub(super) fn words(text: &str) -> Result<String, String> {
     }
 }
 
-/// The flag of what nothing can take back.
+/// The flag of commands that cannot be undone.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Yes {
     /// Do it: nothing can take it back. Without this, only say what would be done
@@ -35,7 +35,7 @@ pub struct Yes {
 }
 
 impl Yes {
-    /// Without the flag, an error that says `what` would be done.
+    /// Without the flag, returns an error that says `what` would be done.
     pub(super) fn or_say(self, what: String) -> Result<(), ConfigError> {
         if self.is_given { Ok(()) } else { Err(ConfigError(format!("{what}: add --yes"))) }
     }

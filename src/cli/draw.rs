@@ -27,7 +27,7 @@ pub enum DrawCommand {
 pub struct VerifyArgs {
     /// What /api/vouchers/ID/draw answered; - for standard input
     file: PathBuf,
-    /// What /api/vouchers/ID/draw/service answered: whether they were served in that order
+    /// The answer of /api/vouchers/ID/draw/service: check also that the entries were served in that order
     service: Option<PathBuf>,
 }
 
@@ -36,7 +36,7 @@ pub struct VerifyArgs {
 pub struct NumberArgs {
     /// The voucher
     id: VoucherId,
-    /// Drand's randomness in hex, lower case; of another source all its digits; neither with leading zeros
+    /// Drand's randomness in lower-case hex, or all digits of another source; without leading zeros
     number: String,
     #[command(flatten)]
     yes: Yes,

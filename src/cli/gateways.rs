@@ -11,23 +11,23 @@ use crate::http::webhook::{SigningKey, Webhook};
 use crate::model::SystemClock;
 use crate::orders::PaymentGateway;
 
-/// What a server reaches people and their money by.
+/// The gateways to people and their money.
 #[derive(Debug)]
 #[allow(missing_docs)] // the names and types say it
 pub struct Gateways {
-    /// What sends login codes; without it nobody can log in.
+    /// Sends login codes; without it nobody can log in.
     pub sms: Option<Box<dyn SmsGateway>>,
     pub payments: Payments,
 }
 
-/// What takes payments.
+/// How payments are taken.
 #[derive(Debug)]
 pub enum Payments {
     /// Nobody can pay.
     Nothing,
     /// A page for development; it signs with the server's own secret.
     Sandbox,
-    /// An operator's own service, and the key of what it says.
+    /// An operator's own service, and the key that verifies its notifications.
     Http(Arc<dyn PaymentGateway>, SigningKey),
 }
 
@@ -58,7 +58,7 @@ impl Payments {
     }
 }
 
-/// What sends login codes; `None`: nothing does.
+/// The gateway that sends login codes; `None`: there is none.
 pub(super) fn sms_gateway(
     settings: &GatewaySettings<'_>,
 ) -> anyhow::Result<Option<Box<dyn SmsGateway>>> {

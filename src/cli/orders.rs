@@ -47,7 +47,7 @@ pub struct ExportArgs {
     /// Only orders in this state: unpaid, paid, used, cancelled, refunding or refunded
     #[arg(long, value_name = "STATUS", value_parser = status)]
     status: Option<OrderStatus>,
-    /// csv, for programs; spreadsheet: CSV as spreadsheets keep it; or json: an object a line
+    /// csv, for programs; spreadsheet: CSV with ids and phones that spreadsheets do not change; or json: an object a line
     #[arg(long, value_name = "FORMAT", default_value = "csv", hide_possible_values = true)]
     format: Format,
     /// The currency of the amounts in CSV, by its code (ISO 4217): so they get their decimals

@@ -22,17 +22,18 @@ const AT_ONCE: i64 = 10_000;
 ///
 /// Of sales that are over: orders that are used, cancelled or refunded. Those that are unpaid, paid or refunding stay, and
 /// with them the sale and its draw. A sale in which `seckill audit` finds something wrong stays as it is, and so does money
-/// that belongs to no payment. An order that has a payment stays for at least 180 days: its money may be charged back. A sale
-/// goes on its own: where the command is broken off, the same command goes on.
+/// that belongs to no payment. An order that has a payment stays for at least 180 days: its money may be charged back. Each
+/// sale is one transaction: if the command is interrupted, start it again. A sale of which another session holds rows stays,
+/// and the command ends with status 1.
 #[derive(Debug, Args)]
 pub struct PruneArgs {
     /// How long the sale must be over and the order untouched, such as 365d; at least a day
     #[arg(long, value_name = "TIME", value_parser = older_than)]
     older_than: Duration,
-    /// Only say how many rows of which table would go
+    /// Only say how many rows of each table would be removed
     #[arg(long, conflicts_with = "export")]
     dry_run: bool,
-    /// Append each row to this file before it goes, as a line of JSON
+    /// Append each row to this file before it is removed, as a line of JSON
     #[arg(long, value_name = "FILE")]
     export: Option<PathBuf>,
     #[command(flatten)]
@@ -52,11 +53,11 @@ pub async fn run(args: PruneArgs) -> anyhow::Result<()> {
     args.database.with_database(Access::Write, prune).await
 }
 
-/// Once this has returned, the rows are in the file also if the machine fails.
+/// Once this has returned, the rows are in the file even if the machine fails.
 fn keep(file: &mut File, rows: &[RemovedRow]) -> io::Result<()> {
     let line = |(table, row): &RemovedRow| format!("{{\"table\":\"{table}\",\"row\":{row}}}\n");
     file.write_all(rows.iter().map(line).collect::<String>().as_bytes())?;
-    // A pipe takes no such order.
+    // A pipe cannot be synced.
     let done = file.sync_data();
     done.or_else(
         |error| if error.kind() == io::ErrorKind::InvalidInput { Ok(()) } else { Err(error) },
@@ -66,7 +67,7 @@ fn keep(file: &mut File, rows: &[RemovedRow]) -> io::Result<()> {
 async fn prune(database: &Database, args: &PruneArgs) -> anyhow::Result<()> {
     let pool = database.pool();
     let before = order_steps::time(pool).await? - args.older_than;
-    // It is about people: its owner's alone to read.
+    // The rows are about people: only the owner may read the file.
     let open = |path| OpenOptions::new().append(true).create(true).mode(0o600).open(path);
     let mut file = args.export.as_ref().map(open).transpose().context("cannot write the export")?;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -84,12 +85,13 @@ async fn prune(database: &Database, args: &PruneArgs) -> anyhow::Result<()> {
         let removed = retention::remove(pool, voucher, before, AT_ONCE, args.dry_run, take).await;
         match removed {
             Ok(kept) => {
-                kept.context("cannot write the export, and what is not in it stays")?;
+                kept.context("cannot write the export; rows that are not in it stay")?;
                 for table in tables {
                     *counts.entry(table).or_default() += 1;
                 }
             }
-            // A step of one of its orders may hold rows for which the other waits, too: one of the two gives up.
+            // A step of one of its orders may hold rows that this transaction needs, and wait for the sale that
+            // it has locked: one of the two gives up.
             Err(error) if error.is_row_held() => held.push(voucher.to_string()),
             Err(error) => {
                 return Err(error)

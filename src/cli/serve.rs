@@ -199,7 +199,8 @@ impl ReadyServer {
             anyhow::bail!(ConfigError(what.to_owned()));
         }
         database.watch_durability(args.require_durable);
-        // Whoever adds a voucher would be told of a defect. A role that may not look is told of by doctor.
+        // Otherwise `voucher add` would fail as if by a defect. If the role may not read the sequences,
+        // doctor says so.
         for lagging in database.lagging_sequences().await.unwrap_or_default() {
             tracing::warn!("{lagging}: the next ids are taken. Run seckill migrate as their owner");
         }

@@ -1,4 +1,4 @@
-//! Where below its host a server stands.
+//! The path of its host below which a server is.
 
 use std::str::FromStr;
 
@@ -21,7 +21,8 @@ impl BasePath {
 impl FromStr for BasePath {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        // What stands in an address as it is, and no proxy or browser writes in another way.
+        // These characters need no escape in an address, so proxies and browsers do not rewrite
+        // them.
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
         let is_segment =
             |part: &str| !matches!(part, "" | "." | "..") && part.bytes().all(is_plain);

@@ -32,24 +32,24 @@ impl FromStr for Phones {
     }
 }
 
-/// Beginnings of phones in E.164, such as country codes, that of most buyers first. `any` is the beginning of all.
+/// Prefixes of phones in E.164, such as country codes, that of most buyers first. `any` matches all.
 #[derive(Debug, Clone)]
 pub struct PhonePrefixes(Vec<String>);
 
 impl PhonePrefixes {
-    /// Where a text message costs money, codes go to mainland China alone, unless other countries are named.
+    /// If text messages cost money, codes go to mainland China alone, unless other countries are named.
     pub fn china() -> Self {
         Self(vec!["86".to_owned()])
     }
 
-    /// The longest one that `phone`, in its one form, begins with.
+    /// The longest prefix of `phone`, which is in its one form.
     pub fn of(&self, phone: &str) -> Option<&str> {
         let number = phone.strip_prefix('+').map_or_else(|| format!("86{phone}"), str::to_owned);
         let begins = self.0.iter().filter(|prefix| number.starts_with(prefix.as_str()));
         begins.max_by_key(|prefix| prefix.len()).map(String::as_str)
     }
 
-    /// The same, unless it is the first, which has no limit of its own.
+    /// The same, unless it is the first prefix, which has no limit of its own.
     pub fn limited(&self, phone: &str) -> Option<&str> {
         self.of(phone).filter(|prefix| *prefix != self.0[0])
     }

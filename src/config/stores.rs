@@ -86,7 +86,7 @@ impl StoreArgs {
         url_file("DATABASE_URL_FILE", postgres_url, self.database_url.as_ref())
     }
 
-    /// The same of Redis.
+    /// The same for Redis.
     pub fn redis_file(&self) -> Option<UrlFile> {
         url_file("REDIS_URL_FILE", redis_url, self.redis_url.as_ref())
     }

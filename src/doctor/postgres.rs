@@ -198,7 +198,8 @@ async fn connection(database: &Database) -> Finding {
     measured.unwrap_or_else(|_| Finding::broken(about, format!("none within {CONNECTED_WITHIN:?}")))
 }
 
-/// Money that waits for somebody; what cannot be read now is told as a right or a table that is missing.
+/// Money that an administrator has to look at. If it cannot be read now, the findings about rights and
+/// tables say so.
 async fn unmatched(database: &Database) -> Option<Finding> {
     let count =
         unmatched_payments::count_open(database.pool()).await.ok().filter(|count| *count > 0)?;

@@ -1,4 +1,4 @@
-//! What a client takes, by its headers `Accept`, `Accept-Encoding` and `Accept-Language`, and what it has, by `If-None-Match`.
+//! What a client accepts (the headers `Accept`, `Accept-Encoding` and `Accept-Language`), and what it has (`If-None-Match`).
 
 use axum::http::{HeaderMap, HeaderName};
 

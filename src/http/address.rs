@@ -112,7 +112,7 @@ fn address_of(hop: &str) -> Option<IpAddr> {
     bare.parse().ok().or_else(with_port).map(|address: IpAddr| address.to_canonical())
 }
 
-/// Said once: behind a proxy that is not trusted every request has the header, and the metric tells the one from the other.
+/// Logged once: behind a proxy that is not trusted every request has the header, and the metric shows how many there are.
 fn count_untrusted(peer: IpAddr) {
     static SAID: Once = Once::new();
     metrics::counter!(name::UNTRUSTED_FORWARDED).increment(1);

@@ -1,5 +1,5 @@
-//! Who asks: the kind of client that a route is for, and the extractors that find out who sent a request. `limits.rs` says how
-//! often each of them may ask, and how many at once.
+//! The kind of client that a route is for, and the extractors that find out who sent a request. `limits.rs` limits how often
+//! and how many at once they may ask.
 
 use std::convert::Infallible;
 
@@ -24,7 +24,7 @@ pub enum Who {
     Buyer,
     /// Somebody with a token whose user must be an administrator, which the handler checks.
     Administrator,
-    /// Somebody who logs in. Each address has its share, whatever token it shows: it takes nothing from the others.
+    /// Somebody who logs in. Each address has its own share, whatever token the request has.
     Stranger,
     /// Somebody who logs in. Its work holds no database connection, so it may be dropped when the client leaves.
     ConnectedStranger,
@@ -40,7 +40,7 @@ impl Who {
         matches!(self, Self::Buyer | Self::Administrator)
     }
 
-    /// What each such route may refuse. Every one refuses a body that is too large or breaks off.
+    /// The refusals of such a route. Every route refuses a body that is too large or breaks off.
     pub const fn refusals(self) -> &'static [Code] {
         use Code::{Forbidden, InvalidRequest, TooManyRequests, Unauthenticated, Unavailable};
         match self {

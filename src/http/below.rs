@@ -11,7 +11,7 @@ use super::problem::Code;
 use super::router::with_common_layers;
 use crate::config::BasePath;
 
-/// `routes` below `base`, beside which nothing is served.
+/// `routes` below `base`; every other path is 404.
 pub(super) fn below(base: BasePath, routes: Router) -> Router {
     let Some(path) = base.below_root().map(str::to_owned) else { return routes };
     let beside = with_common_layers(Router::new().fallback(async || ApiError::new(Code::NotFound)));
@@ -33,7 +33,7 @@ pub(super) fn below(base: BasePath, routes: Router) -> Router {
     })
 }
 
-/// What `uri` names below `path`.
+/// The part of `uri` below `path`.
 fn within(path: &str, uri: &Uri) -> Option<Uri> {
     let rest = uri.path_and_query()?.as_str().strip_prefix(path)?;
     let is_below = rest.is_empty() || rest.starts_with(['/', '?']);

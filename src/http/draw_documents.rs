@@ -47,7 +47,7 @@ impl Document {
         let mut tags = accepted(request, header::IF_NONE_MATCH);
         // A proxy that compresses the document weakens its tag.
         let is_known = tags.any(|(tag, _)| tag == "*" || self.etag == tag.trim_start_matches("W/"));
-        // What is final may be another one once the database was taken from a backup.
+        // A final document may change once the database is restored from a backup.
         let kept = if self.is_final { "public, max-age=60" } else { "public, no-cache" };
         let kept =
             [(header::ETAG, self.etag), (header::CACHE_CONTROL, HeaderValue::from_static(kept))];
@@ -79,7 +79,7 @@ async fn read(
         return Ok(earlier);
     }
     let pool = database.pool();
-    // The version is read first: what changes meanwhile is another version the next time.
+    // The version is read first: a change after it gives another version the next time.
     let version = draws::version(pool, voucher, part == Part::Service).await?;
     let Some(version) = version else { return Ok(None) };
     if let Some(earlier) = earlier.filter(|earlier| earlier.version == version) {

@@ -111,7 +111,8 @@ async fn document(
 ) -> Result<Response, ApiError> {
     app.admit_anybody(from)?;
     let draws = &app.memory().draws;
-    // A made-up voucher, or one without a draw, waits for no document, and pushes none out.
+    // A request for a made-up voucher, or for one without a draw, waits for no document, and evicts
+    // none.
     let has_one = draws.remembers(&of)
         || app.purchases.sale(of.0).await?.is_some_and(|sale| sale.voucher.draw_time.is_some());
     let document = if has_one { draws.get(of).await? } else { None };

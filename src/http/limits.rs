@@ -180,7 +180,7 @@ impl App {
             return Ok(None);
         }
         let permit = limits.buyers.take(Some(user)).map_err(|full| refusal(full, "share", user))?;
-        // It counts and names for itself.
+        // The limiter itself counts and logs this refusal.
         self.purchases.admit(user).map_err(ApiError::too_many_requests)?;
         Ok(Some(permit))
     }

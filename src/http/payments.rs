@@ -204,9 +204,9 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
         app.orders.take_notice(&payment, &notice).await
     });
     match settling.await.map_err(|_panic| ApiError::new(Code::Internal))?? {
-        NoticeOutcome::Partial => Err(ApiError::invalid("so much of this money is not left")),
+        NoticeOutcome::Partial => Err(ApiError::invalid("the amount is more than what is left")),
         NoticeOutcome::TooEarly => {
-            let why = "this money was not told of yet: say that it came, and then this again";
+            let why = "this money is not known yet: send `succeeded` first, then this again";
             Err(Refusal::unavailable(TELL_AGAIN).detail(why).into())
         }
         _ => Ok(()),

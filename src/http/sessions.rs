@@ -118,7 +118,8 @@ fn limits_of_request(settings: &ServerArgs, address: ClientAddress, phone: &str)
     let phone_and_asker = format!("{phone}:{}", asker(address));
     let mut counted =
         limits_of_address(limits, ["codes-per-address", "codes-per-network"], address);
-    // Behind a proxy that nobody trusts all people come from one loopback address: it would close the login for a day.
+    // Behind a proxy that is not trusted all people have one loopback address: this limit would stop all logins for a
+    // day.
     if !is_exempt(address) {
         let of_day = ["codes-per-address-day", "codes-per-network-day"];
         counted.extend(limits_of_address(limits, of_day, address));
@@ -134,7 +135,8 @@ fn limits_of_request(settings: &ServerArgs, address: ClientAddress, phone: &str)
     counted
 }
 
-/// Whether a code may be sent to `phone`. What strangers have used up is still there for those who have logged in before.
+/// Whether a code may be sent to `phone`. Limits that strangers have used up do not stop phones that have logged in
+/// before.
 async fn admit_code(app: &App, address: ClientAddress, phone: &str) -> Result<(), ApiError> {
     let settings = &app.settings;
     let is_administrators = settings.admin_phones.has(phone);

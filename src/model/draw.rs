@@ -207,7 +207,7 @@ impl DrawService {
         for ended in &self.ended {
             let at = usize::try_from(ended.place - 1).ok().and_then(|place| drawn.get(place));
             if at != Some(&ended.entry_id) || ended.place < next {
-                return Err("entries were served that have another place in the draw");
+                return Err("an entry was served at a place that is not its own in the draw");
             }
             if ended.outcome != "left" && (ended.place > next || ahead_until > ended.at) {
                 return Err("an entry was offered an order before one ahead of it");

@@ -18,8 +18,7 @@ pub(super) const MAX_AMOUNT: i64 = 1_000_000_000_000;
 pub const DEFAULT_PAY_WITHIN_S: i32 = 900;
 /// The longest time to pay within: 30 days.
 pub const MAX_PAY_WITHIN_S: i32 = 2_592_000;
-/// How many entries a sale may have at most, and when nothing is said. To read so many for a draw took five seconds on a busy
-/// machine.
+/// How many entries a sale may have at most, and the default. To read as many for a draw took five seconds on a busy machine.
 pub const MAX_ENTRIES: i32 = 1_000_000;
 /// How long a sale lasts when nothing is said.
 const DEFAULT_SALE: TimeDelta = TimeDelta::hours(24);

@@ -24,11 +24,11 @@ const ENTER: Limits = Limits::batches_of(256);
 const ENTERED_AT_ONCE: NonZero<usize> = NonZero::new(2).unwrap();
 /// Orders that are offered in one transaction.
 const OFFERS: i64 = 256;
-/// So often an offer is tried that one of the first in line cannot have, at most twice a second.
+/// How often an offer that one of the first in line cannot have is tried, at most twice a second.
 const TRIES_OF_AN_OFFER: u32 = 10;
-/// Lines whose counts are remembered: of a million who wait 250 kB.
+/// Lines whose counts are kept: the count of a line of a million takes 250 kB.
 const COUNTED_LINES: usize = 128;
-/// Requests that wait for a count: all that there may be (`http/limits.rs`).
+/// Requests that may wait for a count: as many as `http/limits.rs` lets in.
 const WAITING_FOR_COUNTS: usize = 8_192;
 
 /// Takes buyers in, and out.
@@ -73,7 +73,7 @@ impl Orders {
         self.counted(voucher, entry).await.map(Some)
     }
 
-    /// The entry as its buyer sees it. Nobody waits for a count of the line who is not in it.
+    /// The entry as its buyer sees it. Only a buyer who is in line waits for a count of the line.
     async fn counted(&self, voucher: VoucherId, found: InBlock) -> Result<Entry, StoreError> {
         if found.entry.place.is_none() {
             return Ok(found.entry);
@@ -105,7 +105,7 @@ impl Orders {
     }
 
     async fn wish(&self, voucher: VoucherId, wish: Wish) -> Result<Granted, Stop> {
-        // A made-up voucher costs no batch: those of vouchers that there are would wait behind it.
+        // A made-up voucher gets no batch: the batches of real vouchers would wait behind it.
         if self.purchases.sale(voucher).await?.is_none() {
             return Err(Code::VoucherNotFound.into());
         }
@@ -187,7 +187,7 @@ impl LineWork {
             _ => _ = self.refused.remove(&voucher),
         }
         if !passed.is_empty() {
-            tracing::warn!(%voucher, users = ?passed, "no order can be placed for the first in line: the next ones are offered it");
+            tracing::warn!(%voucher, users = ?passed, "no order can be placed for the first in line: the next ones are served");
         }
         Ok(served)
     }

@@ -47,7 +47,8 @@ pub struct Purchases {
     began: Instant,
     pub(super) buyers: Shares<UserId>,
     buyer_rate: TokenBuckets<UserId>,
-    /// Until when a buyer waits who cancels, or does not pay, and buys again: a request of a pause that is known goes no further.
+    /// Until when a buyer who cancelled, or did not pay, has to wait before buying again. A request before that time is refused
+    /// here.
     pub(super) pauses: Cache<(UserId, VoucherId), DateTime<Utc>>,
     locks: LockClient,
     keys: Keys,

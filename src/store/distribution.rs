@@ -69,7 +69,7 @@ const TABLES: [(&str, &str); 12] = [
     ("_sqlx_migrations", READ_BY_WORKERS),
 ];
 
-/// What a distributed table held before stays behind it, unseen.
+/// The rows from before the distribution stay in the local table, where no query sees them.
 const REMOVE_LEFT_BEHIND: &str =
     "select truncate_local_data_after_distributing_table($1::regclass)";
 

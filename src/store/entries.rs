@@ -39,8 +39,8 @@ pub enum Granted {
     Refused(Refusal),
 }
 
-/// An entry, and the block of 64 places in which it is. Its place is that within the block, and nobody is counted who was offered
-/// an order: [`LineCounts`] has the rest. So no request counts a long line.
+/// An entry, and the block of 64 places in which it is. Its place is that within the block, and the offers of the last hour are
+/// not counted: [`LineCounts`] has both. So no request counts a long line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InBlock {
     /// What its buyer sees, if it is not in line.

@@ -13,7 +13,7 @@ use redis_link::timeout::TimedOut;
 
 /// The internal error by which a server of Citus says that it was killed.
 const SHUT_DOWN: &str = "postmaster was shut down";
-/// And that a worker was.
+/// The same of a worker.
 const CONNECTION_FAILED: &str = "failure on connection";
 
 /// Which store.

@@ -41,7 +41,7 @@ const IN_ALL: &str = "codes-in-all";
 const FOR_NEWCOMERS: &str = "codes-for-newcomers";
 const PER_COUNTRY: &str = "codes-per-country";
 
-/// Those that people use up for each other.
+/// The limits that all people share.
 pub const SHARED: [&str; 3] = [IN_ALL, FOR_NEWCOMERS, PER_COUNTRY];
 
 const DEFAULTS: [Rate; 14] = [
@@ -216,7 +216,7 @@ mod tests {
         for changed in [
             Rate::minutes("codes-per-phone", 3, 60),
             Rate::minutes("codes-in-all", 8, DAY_MINUTES),
-            // It follows.
+            // It follows `codes-in-all`.
             Rate::minutes("codes-for-newcomers", 6, DAY_MINUTES),
         ] {
             expected

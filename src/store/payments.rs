@@ -368,7 +368,7 @@ async fn settle_money(
                 if breaks(&*error, "payments_one_per_transaction") =>
             {
                 tracing::warn!(payment = %id, transaction = money.transaction,
-                    "the gateway says of this payment that it was made with money that paid for another order");
+                    "the gateway names for this payment a transaction that paid for another order");
                 Ok(Some(NoticeOutcome::Unknown))
             }
             said => said,

@@ -1,4 +1,4 @@
-//! What there is about a person, for `seckill user`; and that a person is erased.
+//! The data about a person, for `seckill user`, and how a person is erased.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ const ENTRIES: &str = "
     from entries e left join seckill_vouchers s on s.voucher_id = e.voucher_id
     where e.user_id = $1 order by e.entered_at, e.id";
 
-/// What a user waits for who needs the phone: orders to pay, refunds, and places in draws and lines of sales that are on.
+/// Why a user still needs the phone: orders to pay, refunds, and places in draws and lines of sales that are on.
 const NEEDS: &str = "
     select count(*) from (
       select o.id from orders o where o.user_id = $1 and o.status = order_unpaid()
@@ -88,8 +88,8 @@ pub async fn other_spellings(
     Ok(phones)
 }
 
-/// Takes `user` out of the draws and lines of all sales that are on. Returns of which voucher that is refused, and by which
-/// word.
+/// Takes `user` out of the draws and lines of all sales that are on. Returns the first voucher that refuses it, and the
+/// refusal.
 pub async fn leave_lines(
     pool: &PgPool,
     user: UserId,
@@ -113,8 +113,8 @@ pub async fn leave_lines(
     Ok(None)
 }
 
-/// The phone of `user` goes, the sessions end, and `by` whom is kept; without that the role of the database is. Returns
-/// whether it was done: not without a phone, nor while it is needed.
+/// Removes the phone of `user`, ends the sessions, and keeps `by` whom (by default the role of the database). Returns
+/// whether it was done: it is not if there is no phone, or while the phone is needed.
 pub async fn erase(pool: &PgPool, user: UserId, by: Option<&str>) -> Result<bool, StoreError> {
     let now = order_steps::time(pool).await?;
     // The nickname has digits of the phone. The end of the sessions is later than each before.

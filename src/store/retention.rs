@@ -1,4 +1,5 @@
-//! Retention (`seckill prune`): what ended long ago is removed, after its rows were handed out.
+//! Retention (`seckill prune`): removes rows of sales that ended long ago, after the caller has
+//! kept them.
 
 use std::io;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub async fn find_over(pool: &PgPool, before: DateTime<Utc>) -> Result<Vec<Vouch
 }
 
 /// Removes what ended before `before` of the sale of `voucher`, in one transaction, and hands the rows to `keep`, those of
-/// `at_once` orders at a time. If these are not kept, or it is a rehearsal, all is there again.
+/// `at_once` orders at a time. If they cannot be kept, or it is a rehearsal, nothing is removed.
 pub async fn remove(
     pool: &PgPool,
     voucher: VoucherId,

@@ -13,7 +13,7 @@ const TABLES: [(&str, &str); 3] = [
     ("vouchers", "select max(id) from vouchers where id <= $1"),
     ("unmatched_payments", "select max(id) from unmatched_payments where id <= $1"),
 ];
-/// Beyond it are the users' ids that come from no sequence, and on Citus those that workers hand out.
+/// Above it are user ids that do not come from a sequence, and on Citus those that workers hand out.
 const LAST_OF_A_SEQUENCE: i64 = UserId::LAST_OF_A_RANGE;
 
 /// The last id that the sequence of a table handed out; null: this role may not know.

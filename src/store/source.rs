@@ -24,7 +24,7 @@ pub struct UrlFile {
 }
 
 impl UrlFile {
-    /// What stands there now.
+    /// The current value.
     pub(super) fn url(&self) -> Result<String, String> {
         let text = std::fs::read_to_string(&self.path).map_err(|error| error.to_string())?;
         (self.read)(text.trim_end_matches(['\r', '\n']))

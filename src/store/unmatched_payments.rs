@@ -85,7 +85,7 @@ pub async fn list(
     in_time(pool, async |connection| query.fetch_all(connection).await).await
 }
 
-/// How many somebody has to look at.
+/// How many an administrator has to look at.
 pub async fn count_open(pool: &PgPool) -> Result<i64, StoreError> {
     let query = sqlx::query_scalar(
         "select count(*) from unmatched_payments

@@ -92,7 +92,7 @@ impl OutputFile {
         self.write_text(&serde_json::to_string_pretty(value)?)
     }
 
-    /// The same for what is about people: a file that it makes is its owner's alone to read.
+    /// The same for data about people: only the owner may read a file that it creates.
     ///
     /// # Errors
     /// When it cannot be written.

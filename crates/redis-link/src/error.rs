@@ -46,8 +46,8 @@ impl Error for LinkError {
     }
 }
 
-/// What a server answers who was to let the client in. It is named: sentinels, and the master that they name, may have
-/// passwords of their own.
+/// A server refused the login. The error names it: sentinels, and the master that they name, may have passwords of
+/// their own.
 #[derive(Debug, thiserror::Error)]
 #[error("{server} says {cause}")]
 pub(super) struct ServerSaid {

@@ -61,9 +61,9 @@ impl Redis {
         Self::open(url, None)
     }
 
-    /// As [`Redis::new`] of what `read` says, which is asked again for each new connection: a user and a password that have
-    /// changed meanwhile are used. The servers stay those of the first time, and a text that names others, or is
-    /// malformed, is told in the log. `read` must not block for long.
+    /// As [`Redis::new`] of the URL that `read` returns. `read` is called again for each new connection, which uses the
+    /// user and the password of that moment. The servers stay those of the first URL; the log has a warning if a later URL
+    /// names others, or is malformed. `read` must not block for long.
     ///
     /// # Errors
     /// As [`Redis::new`].
@@ -327,8 +327,8 @@ impl Redis {
         self.query::<String>(&redis::cmd("PING")).await.map(|_| ())
     }
 
-    /// Whether every server answers that takes writes: of a cluster, every master at the address that the cluster
-    /// announces.
+    /// Checks that every server that takes writes answers: in a cluster, every master at the address that the
+    /// cluster announces.
     ///
     /// # Errors
     /// As [`Redis::query`]; the words name the server.

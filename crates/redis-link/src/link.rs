@@ -21,7 +21,7 @@ use super::tls::Tls;
 pub(super) struct ServerLogin {
     pub(super) info: ConnectionInfo,
     pub(super) tls: Option<Tls>,
-    /// Where user and password stand, if they may change.
+    /// The source of user and password, if they may change.
     pub(super) renewal: Option<Renewal>,
 }
 

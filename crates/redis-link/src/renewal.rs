@@ -6,10 +6,10 @@ use redis::RedisConnectionInfo;
 
 use super::url::RedisUrl;
 
-/// Says the URL as it stands now, or why it cannot be read.
+/// Returns the current URL, or why it cannot be read.
 pub(super) type ReadUrl = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
 
-/// Where user and password stand.
+/// The source of user and password.
 #[derive(Clone)]
 pub(super) struct Renewal {
     read: ReadUrl,
@@ -20,7 +20,7 @@ pub(super) struct Renewal {
 struct Known {
     /// The newest user and password.
     login: RedisConnectionInfo,
-    /// Why the text that stands there now is not used, as the log said it; empty: it is.
+    /// Why the current URL is not used, as the log said it; empty: it is used.
     unused: String,
 }
 
@@ -31,14 +31,14 @@ impl Renewal {
         Self { read, place: place(url), known: Arc::new(Mutex::new(known)) }
     }
 
-    /// `settings` with the user and the password that stand there now. Where the text is of no use, the ones before it hold,
-    /// and the log says so once for each reason.
+    /// `settings` with the current user and password. If the current URL cannot be used, the previous ones stay, and the log
+    /// says so once for each reason.
     pub(super) fn renewed(&self, settings: &RedisConnectionInfo) -> RedisConnectionInfo {
         let newest = self.newest();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let unused = newest.as_ref().err().cloned().unwrap_or_default();
         if unused != known.unused && !unused.is_empty() {
-            tracing::warn!("the new Redis URL is not used, the one before it holds: {unused}");
+            tracing::warn!("the new Redis URL is not used, the previous one stays: {unused}");
         }
         known.unused = unused;
         if let Ok(login) = newest {

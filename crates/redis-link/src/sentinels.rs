@@ -17,7 +17,7 @@ pub(super) struct Sentinels {
     /// User, password and number of the master's database.
     login: RedisConnectionInfo,
     renewal: Option<Renewal>,
-    /// What they announced last: it may be no address at which this client finds the master.
+    /// The address that they announced last. This client may not reach the master there.
     announced: Mutex<Option<Address>>,
 }
 
