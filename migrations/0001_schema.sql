@@ -70,7 +70,7 @@ create table vouchers (
 );
 
 -- A draw names the one of its title that was cancelled, or never drawn, before it.
-create index vouchers_with_draw on vouchers (title) where draw_time is not null;
+create index vouchers_with_draw on vouchers (lower(btrim(title))) where draw_time is not null;
 
 -- The hot row. Thousands of updates a second hit one row of this table, so:
 --   * it is small, and apart from what does not change (the title);
@@ -94,7 +94,7 @@ create table seckill_vouchers (
     cancelled_at   timestamptz,
     -- Who may have what there is: 0 anybody, 1 those whom a draw will find, 2 those who stand in line.
     held_for       smallint    not null default 0 check (held_for between 0 and 2),
-    -- How many buyers have entered it, and how many may; a buyer who comes back counts once.
+    -- How many buyers have entered it, and how many may. A buyer who left and comes back counts once; one who missed an offer, again.
     entered        integer     not null default 0,
     max_entries    integer     not null default 1000000 check (max_entries between 1 and 1000000),
     -- When the last of them was.

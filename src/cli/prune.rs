@@ -15,8 +15,8 @@ use crate::purchase::audit;
 use crate::store::retention::{self, RemovedRow};
 use crate::store::{Database, order_steps};
 
-/// Orders whose rows are in memory at once.
-const AT_ONCE: i64 = 10_000;
+/// Orders that one transaction removes: a long one would slow down the sales that are on.
+const AT_ONCE: i64 = 1_000;
 
 /// Remove what ended long ago: orders with their steps and money, then their sales and entries
 ///
@@ -30,7 +30,7 @@ pub struct PruneArgs {
     /// How long the sale must be over and the order untouched, such as 365d; at least a day
     #[arg(long, value_name = "TIME", value_parser = older_than)]
     older_than: Duration,
-    /// Only say how many rows of each table would be removed
+    /// Only say how many orders would be removed, with what belongs to them
     #[arg(long, conflicts_with = "export")]
     dry_run: bool,
     /// Append each row to this file before it is removed, as a line of JSON
@@ -70,42 +70,52 @@ async fn prune(database: &Database, args: &PruneArgs) -> anyhow::Result<()> {
     // The rows are about people: only the owner may read the file.
     let open = |path| OpenOptions::new().append(true).create(true).mode(0o600).open(path);
     let mut file = args.export.as_ref().map(open).transpose().context("cannot write the export")?;
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<String, i64> = BTreeMap::new();
     let mut held = Vec::new();
     for voucher in retention::find_over(pool, before).await? {
         if !audit::run(pool, Some(voucher)).await?.iter().all(|audit| audit.holds) {
             eprintln!("voucher {voucher} stays as it is: see seckill audit --voucher {voucher}");
             continue;
         }
-        let mut tables = Vec::new();
-        let take = |rows: &[RemovedRow]| {
-            tables.extend(rows.iter().map(|(table, _)| table.clone()));
-            file.as_mut().map_or(Ok(()), |file| keep(file, rows))
-        };
-        let removed = retention::remove(pool, voucher, before, AT_ONCE, args.dry_run, take).await;
-        match removed {
-            Ok(kept) => {
-                kept.context("cannot write the export; rows that are not in it stay")?;
-                for table in tables {
-                    *counts.entry(table).or_default() += 1;
-                }
+        if args.dry_run {
+            let orders = retention::count(pool, voucher, before).await?;
+            *counts.entry("orders".to_owned()).or_default() += orders;
+            continue;
+        }
+        let mut take = |rows: &[RemovedRow]| {
+            file.as_mut().map_or(Ok(()), |file| keep(file, rows))?;
+            for (table, _) in rows {
+                *counts.entry(table.clone()).or_default() += 1;
             }
-            // A step of one of its orders may hold rows that this transaction needs, and wait for the sale that
-            // it has locked: one of the two gives up.
-            Err(error) if error.is_row_held() => held.push(voucher.to_string()),
-            Err(error) => {
-                return Err(error)
-                    .with_context(|| format!("nothing of voucher {voucher} was removed"));
+            Ok(())
+        };
+        loop {
+            match retention::remove(pool, voucher, before, AT_ONCE, &mut take).await {
+                Ok(Ok(0)) => break,
+                Ok(kept) => {
+                    kept.context("cannot write the export; rows that are not in it stay")?;
+                }
+                // A step of one of its orders may hold rows that this transaction needs, and wait for the sale that
+                // it has locked: one of the two gives up.
+                Err(error) if error.is_row_held() => {
+                    held.push(voucher.to_string());
+                    break;
+                }
+                Err(error) => {
+                    return Err(error)
+                        .with_context(|| format!("not all of voucher {voucher} was removed"));
+                }
             }
         }
     }
+    counts.retain(|_, n| *n > 0);
     let words: Vec<String> = counts.iter().map(|(table, n)| format!("{n} {table}")).collect();
     let what = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
     let done = if args.dry_run { "would be removed" } else { "removed" };
     program::say(format!("{done}: {what}"))?;
     if !held.is_empty() {
         anyhow::bail!(
-            "other sessions hold rows of these vouchers, which stay as they are: {}; try again later",
+            "other sessions hold rows of these vouchers, the rest of which stays: {}; try again later",
             held.join(", ")
         );
     }

@@ -26,7 +26,8 @@ pub enum Who {
     Administrator,
     /// Somebody who logs in. Each address has its own share, whatever token the request has.
     Stranger,
-    /// Somebody who logs in. Its work holds no database connection, so it may be dropped when the client leaves.
+    /// Somebody who logs in. Its work holds no database connection but in tasks of their own, so it may be dropped when the client
+    /// leaves.
     ConnectedStranger,
     /// The payment gateway, which signs what it sends.
     Gateway,

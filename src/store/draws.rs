@@ -20,13 +20,13 @@ async fn previous_draw(
 ) -> Result<Option<VoucherId>, StoreError> {
     let query = sqlx::query_scalar(
         "with own as materialized (
-           select title as own_title, least(coalesce(drawn_at, cancelled_at, end_time), $2) as until
+           select lower(btrim(title)) as own_title, least(coalesce(drawn_at, cancelled_at, end_time), $2) as until
            from vouchers join seckill_vouchers on voucher_id = id where id = $1
          )
          select id
          from own, (select id, title, case when drawn_at is null then least(cancelled_at, end_time) else cancelled_at end as over_at
                     from vouchers join seckill_vouchers on voucher_id = id where draw_time is not null) other
-         where title = own_title and id <> $1 and over_at <= until
+         where lower(btrim(title)) = own_title and id <> $1 and over_at <= until
          order by over_at desc, id desc limit 1",
     );
     let query = query.bind(voucher.get()).bind(now);
@@ -34,8 +34,7 @@ async fn previous_draw(
 }
 
 /// How far the draw of `voucher` is, as a text: while it is the same, so is what [`find`] returns, or, `with_service`, what
-/// [`service`] does. An offer moves the revision of the sale, also if the clock went back; then several may leave at one instant,
-/// the latest, and are counted. `None`: there is no draw.
+/// [`service`] does. If the clock went back, several may end at one instant, the latest: they are counted. `None`: there is no draw.
 pub async fn version(
     pool: &PgPool,
     voucher: VoucherId,
@@ -45,7 +44,6 @@ pub async fn version(
     let query = sqlx::query_scalar(
         "select row(draw_time <= greatest($2, line_time), draw_beacon_number, drawn_at,
                     case when drawn_at is null then row(cancelled_at, end_time <= greatest($2, line_time)) end,
-                    case when $3 then revision end,
                     case when $3 then (
                       select row(ended_at, count(*)) from entries
                       where voucher_id = $1 and status <> 1 and place > 0 and entered_at < draw_time

@@ -77,7 +77,8 @@ where
         F: Future<Output = Result<V, StoreError>> + Send + 'static,
     {
         let memory = Arc::new(Memory(Cache::new(entries)));
-        let limits = Limits::batches_of(64).waiting(waiting);
+        // All who wait share the next read of their key, however long the one before took.
+        let limits = Limits::batches_of(waiting).waiting(waiting);
         let reads = reads(limits, &memory, move |memory, keys| {
             let read = read.clone();
             async move { Ok(read_one_by_one(&memory, &read, keys).await) }

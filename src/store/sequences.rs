@@ -43,8 +43,9 @@ impl Database {
             return Ok(Vec::new());
         }
         let mend = async |session: &mut DatabaseSession| {
-            // All who write these tables wait behind a lock that waits.
-            sqlx::query("set local lock_timeout = '1s'").execute(&mut *session).await?;
+            // All who write these tables wait behind a lock that waits. It waits for longer than `deadlock_timeout`, 1 s: only then
+            // does PostgreSQL cancel an autovacuum that holds a table, as after a move one may.
+            sqlx::query("set local lock_timeout = '2s'").execute(&mut *session).await?;
             // An insert takes its id once it has a lock that waits for this one: no sequence goes back.
             let lock = "lock table users, vouchers, unmatched_payments in share row exclusive mode";
             sqlx::query(lock).execute(&mut *session).await?;
