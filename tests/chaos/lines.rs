@@ -117,7 +117,11 @@ impl Buyer<'_> {
                             self.decide(&body["order_id"]).await;
                             return None;
                         }
-                        (409, Some("sold_out" | "line_open" | "order_in_progress")) => {}
+                        // A server may remember the sale of a second ago, from before the draw.
+                        (
+                            409,
+                            Some("sold_out" | "line_open" | "draw_open" | "order_in_progress"),
+                        ) => {}
                         _ => panic!("user {} was told {status} {body}", self.buyer),
                     }
                 }
