@@ -43,7 +43,7 @@ pub async fn enter(
     Ok((StatusCode::OK, Json(own(&app, voucher, session.user).await?)))
 }
 
-/// One's own latest entry for a voucher, and the place in line as of at most a second ago.
+/// One's own latest entry for a voucher, and the place in line as of a second ago, or a few seconds if the line is long.
 #[utoipa::path(get, path = "/api/vouchers/{id}/entries", operation_id = "find_entry",
     responses((status = 200, body = Entry, description = "the entry")))]
 pub async fn find(

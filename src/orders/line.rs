@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::num::NonZero;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use uuid::Uuid;
@@ -28,6 +29,8 @@ const OFFERS: i64 = 256;
 const TRIES_OF_AN_OFFER: u32 = 10;
 /// Lines whose counts are kept: the count of a line of a million takes 250 kB.
 const COUNTED_LINES: usize = 128;
+/// How old a count may be that a buyer sees while the line is counted anew.
+const COUNTED_WITHIN: Duration = Duration::from_secs(5);
 /// Requests that may wait for a count: as many as `http/limits.rs` lets in.
 const WAITING_FOR_COUNTS: usize = 8_192;
 
@@ -78,7 +81,7 @@ impl Orders {
         if found.entry.place.is_none() {
             return Ok(found.entry);
         }
-        Ok(self.lines.get(voucher).await?.complete(found))
+        Ok(self.lines.get_or_recent(voucher, COUNTED_WITHIN).await?.complete(found))
     }
 
     /// Enters `buyer` into the draw of `voucher`, or at the end of its line. `None`: the buyer had entered before.

@@ -5,7 +5,8 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
-use tokio::time::Instant;
+use tokio::sync::Semaphore;
+use tokio::time::{Duration, Instant};
 
 use super::time_limits::FRESH_FOR;
 use super::{Service, StoreError};
@@ -59,6 +60,8 @@ pub struct ReadCache<K, V> {
     refreshes: Reads<K, V>,
     /// The reads of keys that it does not have.
     lookups: Reads<K, V>,
+    /// Whoever has it waits for what the others need no sooner: [`ReadCache::get_or_recent`].
+    asks: Semaphore,
 }
 
 impl<K, V> ReadCache<K, V>
@@ -83,7 +86,7 @@ where
             let read = read.clone();
             async move { Ok(read_one_by_one(&memory, &read, keys).await) }
         });
-        Self { service, memory, refreshes: reads.clone(), lookups: reads }
+        Self { service, memory, refreshes: reads.clone(), lookups: reads, asks: Semaphore::new(1) }
     }
 
     /// Keeps up to `entries` answers of `read`, which reads many keys at once and keeps what it finds. Keys that memory does
@@ -104,7 +107,7 @@ where
         let memory = Arc::new(Memory(Cache::new(entries)));
         let refreshes = reads(refreshes, &memory, read.clone());
         let lookups = reads(lookups, &memory, read);
-        Self { service, memory, refreshes, lookups }
+        Self { service, memory, refreshes, lookups, asks: Semaphore::new(1) }
     }
 
     /// The answer for `key`, less than a second old; `None`: there is none. Requests that miss together read together.
@@ -127,6 +130,24 @@ where
     pub async fn get(&self, key: K) -> Result<V, StoreError> {
         let found = self.find(key).await?;
         Ok(found.unwrap_or_else(|| unreachable!("a read of one key returns its value")))
+    }
+
+    /// The answer for `key`. While another request waits for one, it is that of before, if that is at most `age` old: a read that takes
+    /// long holds up one request, and not all who ask meanwhile.
+    ///
+    /// # Errors
+    /// As those of [`ReadCache::find`].
+    pub async fn get_or_recent(&self, key: K, age: Duration) -> Result<V, StoreError> {
+        let Ok(_asks) = self.asks.try_acquire() else {
+            let recent = self.memory.0.get(&key);
+            let recent =
+                recent.filter(|kept| kept.read_at.is_some_and(|read_at| read_at.elapsed() <= age));
+            return match recent {
+                Some(kept) => Ok(kept.value),
+                None => self.get(key).await,
+            };
+        };
+        self.get(key).await
     }
 
     /// Whether there is an answer for `key`, old or new.
@@ -210,8 +231,6 @@ mod tests {
 
     use futures_util::future::join_all;
 
-    use std::time::Duration;
-
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -249,6 +268,27 @@ mod tests {
         // A defect concerns its own key.
         let batch = join_all([4, 5, 14, 6].map(|key| cache.get(key))).await;
         assert_eq!(batch.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false, true]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_one_waits_for_a_read_the_others_have_the_answer_of_before_and_not_for_long() {
+        let second = Duration::from_secs(1);
+        let reads = Arc::new(AtomicU32::new(0));
+        let cache = ReadCache::new(Service::Postgres, 10, 10, move |_: u32, _| {
+            let number = reads.fetch_add(1, Ordering::SeqCst);
+            async move {
+                tokio::time::sleep(second).await;
+                Ok(number)
+            }
+        });
+        let found = async |key| cache.get_or_recent(key, second * 5).await.ok();
+        assert_eq!(found(7).await, Some(0)); // after a second
+        assert_eq!(tokio::join!(found(7), found(7), found(8)), (Some(1), Some(0), Some(2)));
+        // That of 7 is two seconds old: three more are its bound.
+        tokio::time::advance(second * 3).await;
+        assert_eq!(tokio::join!(found(8), found(7)), (Some(3), Some(1)));
+        tokio::time::advance(second * 5).await;
+        assert_eq!(tokio::join!(found(8), found(7)), (Some(4), Some(5)));
     }
 
     #[tokio::test(start_paused = true)]
