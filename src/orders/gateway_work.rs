@@ -190,7 +190,8 @@ impl Message for Refund {
                 metrics::counter!(name::REFUNDS, "answer" => "twice").increment(1);
                 Ok(false)
             }
-            _ => Ok(false),
+            NoticeOutcome::Repeated => Ok(false),
+            outcome => unreachable!("the refund of payment {payment} ended as {outcome:?}"),
         }
     }
 

@@ -35,17 +35,25 @@ const ENTRIES: &str = "
     from entries e left join seckill_vouchers s on s.voucher_id = e.voucher_id
     where e.user_id = $1 order by e.entered_at, e.id";
 
+/// The vouchers, of sales that are on, in whose draw or line a user waits.
+macro_rules! waits_for {
+    () => {
+        "select e.voucher_id from entries e join seckill_vouchers s on s.voucher_id = e.voucher_id
+         where e.user_id = $1 and e.status = entry_waiting() and s.end_time > sale_time() and s.cancelled_at is null"
+    };
+}
+
 /// Why a user still needs the phone: orders to pay, refunds, and places in draws and lines of sales that are on.
-const NEEDS: &str = "
-    select count(*) from (
-      select o.id from orders o where o.user_id = $1 and o.status = order_unpaid()
-      union all
-      select o.id from orders o join refunds r on r.voucher_id = o.voucher_id and r.order_id = o.id
-      where o.user_id = $1 and r.status = refund_waiting()
-      union all
-      select e.voucher_id from entries e join seckill_vouchers s on s.voucher_id = e.voucher_id
-      where e.user_id = $1 and e.status = entry_waiting() and s.end_time > sale_time() and s.cancelled_at is null
-    ) needs";
+const NEEDS: &str = concat!(
+    "select count(*) from (
+       select o.id from orders o where o.user_id = $1 and o.status = order_unpaid()
+       union all
+       select o.id from orders o join refunds r on r.voucher_id = o.voucher_id and r.order_id = o.id
+       where o.user_id = $1 and r.status = refund_waiting()
+       union all ",
+    waits_for!(),
+    ") needs"
+);
 
 /// All that the database has about the person with `phone`, who may have had it before it was written as `canonical`: the user's
 /// row, the orders with what belongs to them, and the entries. `None`: nobody has the phone.
@@ -94,10 +102,7 @@ pub async fn leave_lines(
     pool: &PgPool,
     user: UserId,
 ) -> Result<Option<(VoucherId, String)>, StoreError> {
-    let waits = "select e.voucher_id from entries e join seckill_vouchers s on s.voucher_id = e.voucher_id
-        where e.user_id = $1 and e.status = entry_waiting() and s.end_time > sale_time() and s.cancelled_at is null
-        order by 1";
-    let query = sqlx::query_scalar(waits).bind(user.get());
+    let query = sqlx::query_scalar(concat!(waits_for!(), " order by 1")).bind(user.get());
     let read =
         Work::snapshot(READ_WITHIN, pool).run(async |session| query.fetch_all(session).await);
     let vouchers: Vec<VoucherId> = read.await?;

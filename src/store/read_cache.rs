@@ -60,7 +60,7 @@ pub struct ReadCache<K, V> {
     refreshes: Reads<K, V>,
     /// The reads of keys that it does not have.
     lookups: Reads<K, V>,
-    /// Whoever has it waits for what the others need no sooner: [`ReadCache::get_or_recent`].
+    /// The one request that waits for a fresh answer has it: [`ReadCache::get_or_recent`].
     asks: Semaphore,
 }
 
@@ -138,15 +138,15 @@ where
     /// # Errors
     /// As those of [`ReadCache::find`].
     pub async fn get_or_recent(&self, key: K, age: Duration) -> Result<V, StoreError> {
-        let Ok(_asks) = self.asks.try_acquire() else {
-            let recent = self.memory.0.get(&key);
-            let recent =
-                recent.filter(|kept| kept.read_at.is_some_and(|read_at| read_at.elapsed() <= age));
-            return match recent {
-                Some(kept) => Ok(kept.value),
-                None => self.get(key).await,
-            };
-        };
+        // Held until the answer is there.
+        let asks = self.asks.try_acquire();
+        let is_recent =
+            |kept: &Kept<V>| kept.read_at.is_some_and(|read_at| read_at.elapsed() <= age);
+        if asks.is_err()
+            && let Some(recent) = self.memory.0.get(&key).filter(is_recent)
+        {
+            return Ok(recent.value);
+        }
         self.get(key).await
     }
 
