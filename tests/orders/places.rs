@@ -121,10 +121,8 @@ async fn an_entry_that_was_drawn_stays_whatever_its_buyer_does_afterwards() {
     till.holds().await;
 }
 
-/// Its pause was over when the buyer entered; then the clock of the database went back.
-#[tokio::test]
-async fn a_buyer_in_line_who_cannot_have_it_now_is_passed_after_a_while() {
-    let till = Till::with_line(1, 9).await;
+/// User 2 gives seven orders up, waits for a minute in the last pause, and enters once user 1 has the only voucher. The order of user 1.
+async fn first_in_line_after_seven_pauses(till: &Till) -> String {
     for times in 0..7 {
         let order = till.buy(2).await;
         till.own_step(2, &order, "cancellation").await.is(200);
@@ -132,6 +130,14 @@ async fn a_buyer_in_line_who_cannot_have_it_now_is_passed_after_a_while() {
     }
     let order = till.buy(1).await;
     till.enter(2).await.is(201);
+    order
+}
+
+/// Its pause was over when the buyer entered; then the clock of the database went back.
+#[tokio::test]
+async fn a_buyer_in_line_who_cannot_have_it_now_is_passed_after_a_while() {
+    let till = Till::with_line(1, 9).await;
+    let order = first_in_line_after_seven_pauses(&till).await;
     till.enter(3).await.is(201);
     till.after(TimeDelta::seconds(-30)).await;
     till.own_step(1, &order, "cancellation").await.is(200);
@@ -154,13 +160,7 @@ async fn a_buyer_in_line_who_cannot_have_it_now_is_passed_after_a_while() {
 #[tokio::test]
 async fn a_buyer_who_waits_alone_keeps_the_place() {
     let till = Till::with_line(1, 9).await;
-    for times in 0..7 {
-        let order = till.buy(2).await;
-        till.own_step(2, &order, "cancellation").await.is(200);
-        till.after(TimeDelta::seconds(1 << times)).await;
-    }
-    let order = till.buy(1).await;
-    till.enter(2).await.is(201);
+    let order = first_in_line_after_seven_pauses(&till).await;
     till.after(TimeDelta::seconds(-30)).await;
     till.own_step(1, &order, "cancellation").await.is(200);
     let world = till.world.another_process();
