@@ -1,4 +1,4 @@
-//! The gateways to people and their money, as `serve` is told to use them.
+//! The gateways to people and their money, as the settings of `serve` name them.
 
 use std::sync::Arc;
 

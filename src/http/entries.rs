@@ -157,8 +157,8 @@ pub struct NumberBody {
 
 /// Tells the public number that goes into a draw, once its source has published it: once, while the sale is on.
 ///
-/// `draw_open`: the entries are not closed, or the number is not published yet. `draw_closed`: the draw has another number, or takes none. `not_found`: the
-/// voucher has no draw. While the sale is paused or over, nothing is drawn.
+/// `draw_open`: the entries are not closed, or the number is not published yet. `draw_closed`: the draw has another number, or takes
+/// none. `not_found`: the voucher has no draw. While the sale is paused or over, nothing is drawn.
 #[utoipa::path(put, path = "/api/vouchers/{id}/draw", operation_id = "tell_number",
     request_body = NumberBody,
     responses((status = 204, description = "the draw has this number")))]

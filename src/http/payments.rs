@@ -129,7 +129,7 @@ pub struct NotificationBody {
     #[schema(value_type = Option<Amount>)]
     #[serde(default, deserialize_with = "maybe_whole_number")]
     pub amount: Option<i64>,
-    /// The gateway's own name of what it gave back. Without one, a part that is told twice counts as two parts.
+    /// The gateway's own name of what it gave back. Without one, each notice counts as another part.
     #[serde(default)]
     pub return_id: Option<String>,
 }
@@ -255,8 +255,8 @@ pub async fn list_unmatched(
     Ok((next_page("/api/payments/unmatched?before=", page.limit, ids), Json(found)))
 }
 
-/// Somebody has settled money that the gateway took for a payment that is not ours: it asks for nobody any more. Who says so
-/// first, and when, is kept.
+/// Marks money that the gateway took for a payment that is not ours as settled: the alert and `seckill doctor` count it no more. The
+/// first administrator who does so, and the time, are kept.
 #[utoipa::path(post, path = "/api/payments/unmatched/{id}/resolution",
     operation_id = "resolve_unmatched_payment",
     params(("id" = Id, Path, description = "as the list names it")),

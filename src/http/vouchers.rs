@@ -92,7 +92,7 @@ pub async fn create(
 /// or taken away as far as it is not sold, by naming how many are on sale in all. All of it changes, or nothing.
 ///
 /// `draw_closed`: the public number of the draw is out, and the draw is to come: until then only subtitle, terms, value, a later
-/// end and, before the number is told, a pause change. `sale_ended`: it ended without its draw, and gets no other end. A voucher
+/// end and, before the draw has its number, a pause change. `sale_ended`: it ended without its draw, and gets no other end. A voucher
 /// with a draw keeps its title (422). `sale_cancelled`: the sale is over for good. A sale that would end before it begins is refused (422).
 #[utoipa::path(patch, path = "/api/vouchers/{id}", operation_id = "change_voucher",
     request_body = VoucherChange,

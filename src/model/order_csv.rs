@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{Currency, OrderOfBuyer};
 
-/// Who reads the CSV, where it is not a program.
+/// The reader of the CSV, if it is not a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CsvReader {

@@ -145,7 +145,8 @@ pub async fn beacon(pool: &PgPool, voucher: VoucherId) -> Result<Option<String>,
 ///
 /// # Errors
 /// `not_found`: there is no such draw. `draw_open`: its source publishes the number later. `draw_closed`: it has another number,
-/// or takes none. `invalid_request`: it is no number of its source in its one spelling. `sale_paused`: everybody could compute the winners before anybody is drawn. `sale_ended`: nothing is drawn any more.
+/// or takes none. `invalid_request`: it is no number of its source in its one spelling. `sale_paused`: everybody could compute the
+/// winners before anybody is drawn. `sale_ended`: nothing is drawn any more.
 pub async fn tell_number(pool: &PgPool, voucher: VoucherId, number: &str) -> Result<(), Stop> {
     // The time is read when the sale is locked: a sale that ended meanwhile draws nothing. And a worker looks every second:
     // a number without a draw would let whoever reads the seed choose, by a later end, whether there is one.

@@ -106,8 +106,8 @@ impl DatabaseOutage {
 }
 
 /// The server's handle on Redis, which the locks share: what was sent is never sent again. It connects when it is first
-/// used, and tells when an outage begins and ends.
-/// Where the URL stands in a `file`, its user and password are read again for each new connection.
+/// used, and tells when an outage begins and ends. If the URL stands in a `file`, its user and password are read again for each
+/// new connection.
 pub fn redis(url: &str, file: Option<UrlFile>) -> Result<Redis, StoreError> {
     let redis = match file {
         Some(file) => Redis::with_changing_login(url, move || file.url()),

@@ -259,7 +259,7 @@ pub struct Money {
     pub transaction: String,
     /// In the currency's smallest unit.
     pub amount: i64,
-    /// The gateway's own name of what it gave back. Without one a part that is told twice counts twice.
+    /// The gateway's own name of what it gave back. Without one, a part counts once for each notice.
     pub return_id: Option<String>,
 }
 

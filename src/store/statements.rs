@@ -49,7 +49,7 @@ impl<'p> Work<'p> {
     }
 
     /// One statement that may wait for the row of a voucher, or a transaction with `settings`. Its time begins when it has a
-    /// connection: so a row that is held is told as "nothing was done", however long the wait for the connection was.
+    /// connection: so a row that is held means "nothing was done", however long the wait for the connection was.
     pub(super) fn step_with(settings: &str, pool: &'p PgPool) -> Self {
         let begin = (!settings.is_empty()).then(|| pooler::begin("read committed", settings));
         let within_once_connected = Some(ANSWER_WITHIN);

@@ -94,7 +94,7 @@ pub async fn count_open(pool: &PgPool) -> Result<i64, StoreError> {
     in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 
-/// `administrator` has settled it. Whoever says so first is kept. `None`: there is no such payment.
+/// Keeps that `administrator` has settled it, unless another one has before. `None`: there is no such payment.
 pub async fn resolve(
     pool: &PgPool,
     id: UnmatchedId,
