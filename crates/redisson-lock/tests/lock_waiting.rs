@@ -45,8 +45,12 @@ async fn a_waiter_of_an_owner_that_got_in_by_another_way_follows_at_once() {
     let lock = locks.lock(&name).owned_by(&owner);
     let waiter = tokio::spawn(lock.acquire());
     yield_now().await;
-    world.ask::<()>(&["DEL", &name]).await;
+    // The owner has it from one moment to the next: if the key were away in between, the
+    // stranger, who may still be trying, could enter.
+    let give = "redis.call('del', KEYS[1]) redis.call('hset', KEYS[1], ARGV[1], 1)";
+    world.ask::<()>(&["EVAL", give, "1", &name, owner.field()]).await;
     let guard = lock.try_acquire().await.unwrap().unwrap();
+    world.ask::<()>(&["HINCRBY", &name, owner.field(), "-1"]).await;
     let second = must("the waiter follows", waiter).await.unwrap().unwrap();
     assert_eq!(lock.holds(&owner).await.unwrap(), 2);
     second.release().await.unwrap();
