@@ -23,7 +23,7 @@ use crate::model::whole_number::maybe_whole_number;
 use crate::model::{Refusal, UnmatchedId};
 use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::payments::{Money, Notice, NoticeOutcome, OpenPayment, PaymentId};
-use crate::store::refunds::{self, ListedRefund};
+use crate::store::refunds::{self, Refund};
 use crate::store::unmatched_payments::{self, UnmatchedPayment};
 
 /// When a gateway is to say again what it said too early.
@@ -228,15 +228,15 @@ pub struct RefundsQuery {
         ("after" = Option<String>, Query, description = "only what comes after the refund of this payment"),
         ("limit" = Option<PageSize>, Query, description = "1 to 100, 20 when left out"),
     ),
-    responses((status = 200, body = [ListedRefund], description = "a page",
+    responses((status = 200, body = [Refund], description = "a page",
         headers(("Link" = String, description = "the next page, if there may be one")))))]
 pub async fn list_refunds(
     State(app): State<App>,
     _: AdminSession,
     UrlQuery(page): UrlQuery<RefundsQuery>,
-) -> Result<(Option<[(HeaderName, String); 1]>, Json<Vec<ListedRefund>>), ApiError> {
+) -> Result<(Option<[(HeaderName, String); 1]>, Json<Vec<Refund>>), ApiError> {
     let refunds = refunds::list_open(app.database.pool(), page.after, page.limit.0).await?;
-    let ids = refunds.iter().map(|listed| listed.refund.payment_id.to_string());
+    let ids = refunds.iter().map(|refund| refund.payment_id.to_string());
     Ok((next_page("/api/refunds?after=", page.limit, ids), Json(refunds)))
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::gateway_work::pause_after;
+use super::outbox::pause_after;
 use super::{Orders, PaymentRequest};
 use crate::model::{OrderStatus, Refusal, UserId};
 use crate::store::orders::OrderKey;

@@ -11,8 +11,8 @@ use crate::worker::Worker;
 
 use super::PaymentGateway;
 use super::expiry::Expiry;
-use super::gateway_work::GatewayWork;
 use super::line::{CountedLines, EntryBatcher, LineWork, counted_lines, entry_batcher};
+use super::outbox::Outbox;
 use super::winding_up::WindingUp;
 
 /// Takes the steps of orders after their purchase. Cheap to clone.
@@ -46,7 +46,7 @@ impl Orders {
         let winding_up = WindingUp::new(database.clone()).start();
         let line = LineWork::new(database.clone(), Arc::clone(purchases)).start();
         let gateway = self.gateway.as_ref().map(|gateway| {
-            GatewayWork::new(database.clone(), Arc::clone(purchases), Arc::clone(gateway)).start()
+            Outbox::of_gateway(database.clone(), Arc::clone(purchases), Arc::clone(gateway)).start()
         });
         [Some(expiry), Some(winding_up), Some(line), gateway].into_iter().flatten().collect()
     }

@@ -303,6 +303,13 @@ const BROKEN_MONEY: &str = "
         on p.order_id = r.order_id and p.number = r.number and p.voucher_id = r.voucher_id
       where p.paid_amount - p.returned_amount is distinct from r.amount and ($1::bigint is null or r.voucher_id = $1)
       union all
+      select r.voucher_id, r.order_id, 'refunds wait, and no message asks the gateway for them'
+      from refunds r
+      where r.status = refund_waiting() and ($1::bigint is null or r.voucher_id = $1)
+        and not exists (select from messages m
+                        where m.order_id = r.order_id and m.number = r.number and m.voucher_id = r.voucher_id
+                          and m.kind = 'refund' and m.next_attempt_at is not null)
+      union all
       select r.voucher_id, r.order_id, 'payments went back twice'
       from refunds r
       where r.given_back_twice_at is not null and ($1::bigint is null or r.voucher_id = $1)

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use seckill::model::Voucher;
-use seckill::orders::gateway_work::GatewayWork;
+use seckill::orders::ToGateway;
+use seckill::orders::outbox::Outbox;
 use seckill::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use seckill::pages::sandbox::SandboxGateway;
 use seckill::store::payments::PaymentId;
@@ -48,8 +49,8 @@ pub fn returned(status: &str, payment: &str) -> Value {
 }
 
 /// What a server has to say to `gateway`.
-async fn work(api: &Api, gateway: Arc<dyn PaymentGateway>) -> GatewayWork {
-    GatewayWork::new(api.world.database.clone(), api.world.shop().await, gateway)
+async fn work(api: &Api, gateway: Arc<dyn PaymentGateway>) -> Outbox<ToGateway> {
+    Outbox::of_gateway(api.world.database.clone(), api.world.shop().await, gateway)
 }
 
 #[tokio::test(flavor = "multi_thread")]

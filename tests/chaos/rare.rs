@@ -23,12 +23,17 @@ const STATES: [(&str, &str); 13] = [
     ("money went back before it came", "from early_returns"),
     (
         "the gateway gave back what waited to be given back",
-        "from refunds where attempts = 0 and done_by = 2 and reason <> 'refunded_by_gateway'",
+        "from refunds join messages using (voucher_id, order_id, number)
+         where kind = 'refund' and attempts = 0 and done_by = 2 and reason <> 'refunded_by_gateway'",
     ),
-    ("a refund was asked for again", "from refunds where attempts > 1 and done_by = 1"),
+    (
+        "a refund was asked for again",
+        "from refunds join messages using (voucher_id, order_id, number)
+         where kind = 'refund' and attempts > 1 and done_by = 1",
+    ),
     (
         "the gateway was told again that a payment is not wanted",
-        "from payment_cancellations where attempts > 1",
+        "from messages where kind = 'cancel_payment' and attempts > 1",
     ),
     ("a used voucher was charged back", "from orders where charged_back_at is not null"),
     (
@@ -47,11 +52,12 @@ const STATES: [(&str, &str); 13] = [
 pub struct Reached(BTreeMap<&'static str, usize>);
 
 /// Of the tables that a query may name, what is of these vouchers.
-const OF_THE_ROUND: &str = "with orders as (select * from public.orders where voucher_id = any ($1)),
+const OF_THE_ROUND: &str =
+    "with orders as (select * from public.orders where voucher_id = any ($1)),
     order_steps as (select * from public.order_steps where voucher_id = any ($1)),
     payments as (select * from public.payments where voucher_id = any ($1)),
     refunds as (select * from public.refunds where voucher_id = any ($1)),
-    payment_cancellations as (select * from public.payment_cancellations where voucher_id = any ($1)),
+    messages as (select * from public.messages where voucher_id = any ($1)),
     early_returns as (select * from public.early_returns where voucher_id = any ($1)),
     entries as (select * from public.entries where voucher_id = any ($1))";
 

@@ -304,8 +304,8 @@ async fn the_audit_names_what_is_wrong_with_the_money() {
         ("update orders set status = 5", &[steps, promise]),
         ("update orders set status = 1", &["no_stuck_stock", steps, promise]),
         ("update payments set status = 4, reason = 'order_paid'", &[promise, promise]),
-        ("insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, next_attempt_at, created_at)
-          select voucher_id, id, 1, 't1', 8000, 'x', now(), now() from orders", &[promise]),
+        ("insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, created_at)
+          select voucher_id, id, 1, 't1', 8000, 'x', now() from orders", &[promise, promise]),
         ("drop index payments_one_per_transaction;
           insert into payments (voucher_id, order_id, number, amount, status, transaction_id, paid_amount, created_at)
           select voucher_id, order_id, 2, amount, 4, 't1', paid_amount, now() from payments", &[promise, promise]),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use seckill::model::{Clock, SystemClock};
 use seckill::orders::expiry::Expiry;
-use seckill::orders::gateway_work::GatewayWork;
+use seckill::orders::outbox::Outbox;
 use seckill::orders::winding_up::WindingUp;
 use seckill::store::cancelled_sales;
 use seckill::store::{Database, orders};
@@ -159,7 +159,7 @@ async fn an_order_lives(api: &Api, buyer: &str, admin: &str) {
     let world = &api.world;
     let shop = world.shop().await;
     let gateway = world.payments.clone().unwrap();
-    let refunds = GatewayWork::new(world.database.clone(), Arc::clone(&shop), gateway);
+    let refunds = Outbox::of_gateway(world.database.clone(), Arc::clone(&shop), gateway);
     assert_eq!(refunds.step().await.unwrap(), (1, 1));
     let cancelled = buy(api, &voucher, admin).await;
     api.step(admin, &cancelled, "cancellation").await.is(200);

@@ -60,7 +60,7 @@ const ORDERS: &str = "select o.id, o.voucher_id, o.user_id, o.status, o.pay_by, 
 const PAYMENTS: &str = "select p.order_id, p.status, p.transaction_id, p.paid_amount, p.returned_amount, p.announced, r.reason,
         r.done_by, r.given_back_twice_at is not null as is_twice, c.next_attempt_at is not null as is_unwanted
     from payments p left join refunds r using (voucher_id, order_id, number)
-    left join payment_cancellations c using (voucher_id, order_id, number)
+    left join messages c on (c.voucher_id, c.order_id, c.number, c.kind) = (p.voucher_id, p.order_id, p.number, 'cancel_payment')
     where p.voucher_id = any ($1) order by p.number";
 
 const SALES: &str =

@@ -2,7 +2,7 @@
 
 use seckill::model::voucher_terms::VoucherChange;
 use seckill::store::Stop;
-use seckill::store::gateway_messages::{CANCELLATIONS, PaymentCancellation};
+use seckill::store::messages::{self, Channel, MessageKind};
 use seckill::store::payments::{PaymentId, keep_pay_url};
 use seckill::store::vouchers;
 use seckill::store::{cancelled_sales, order_steps};
@@ -67,23 +67,24 @@ impl InDatabase {
     }
 
     async fn gateway(&mut self, case: &Case<'_>) -> Option<String> {
-        let mut messages = Vec::new();
+        let mut said = Vec::new();
         let waits: Vec<(i64, i32, i32, String, i64)> = case.rows(REFUNDS).await;
         for (order, number, there, transaction, amount) in waits {
             let nth = case.nth(order).unwrap();
             self.ask(case, Step::Answered(nth, number)).await;
-            messages.push(refund_message(nth, number, there, (name_of(&transaction), amount)));
+            said.push(refund_message(nth, number, there, (name_of(&transaction), amount)));
         }
-        let now = known(order_steps::time(case.pool()).await)?;
-        for it in known(CANCELLATIONS.list_due(case.pool(), now, 1_000).await)? {
-            let claimed = known(CANCELLATIONS.claim(case.pool(), it, now, now).await)?;
-            let PaymentCancellation { attempts, .. } = claimed.unwrap();
-            known(CANCELLATIONS.record(case.pool(), it, attempts, None, None).await)?;
-            let nth = case.nth(it.order.get());
-            messages.extend(nth.map(|nth| format!("unwanted {nth}.{}", it.number)));
+        let pool = case.pool();
+        let now = known(order_steps::time(pool).await)?;
+        for it in known(messages::list_due(pool, Channel::Gateway, now, 1_000).await)? {
+            assert_eq!(it.kind, MessageKind::CancelPayment, "{it:?}");
+            let attempt = known(messages::claim(pool, it, now, now).await)?.unwrap();
+            known(messages::record(pool, it, attempt, None, None).await)?;
+            let nth = case.nth(it.order_id.get());
+            said.extend(nth.map(|nth| format!("unwanted {nth}.{}", it.number)));
         }
-        messages.sort();
-        Some(messages.join(", "))
+        said.sort();
+        Some(said.join(", "))
     }
 
     async fn serve(&mut self, case: &Case<'_>) -> String {

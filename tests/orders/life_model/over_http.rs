@@ -6,8 +6,8 @@ use axum::Router;
 use reqwest::RequestBuilder;
 use seckill::http::App;
 use seckill::orders::expiry::Expiry;
-use seckill::orders::gateway_work::GatewayWork;
 use seckill::orders::line::LineWork;
+use seckill::orders::outbox::Outbox;
 use seckill::pages::Site;
 use seckill::store::cancelled_sales;
 use seckill::store::payments::PaymentId;
@@ -119,7 +119,7 @@ impl OverHttp {
     async fn gateway(&self, case: &Case<'_>) -> Option<String> {
         let (database, purchases) = (case.world.database.clone(), Arc::clone(&self.app.purchases));
         let gateway = Arc::new(KeptPayments::default());
-        let work = GatewayWork::new(database, purchases, gateway.clone());
+        let work = Outbox::of_gateway(database, purchases, gateway.clone());
         known(work.step().await)?;
         let mut messages = Vec::new();
         for it in gateway.refunded.lock().unwrap().iter() {

@@ -8,9 +8,10 @@ use reqwest::RequestBuilder;
 use seckill::http::webhook::SIGNATURE;
 use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, Voucher};
+use seckill::orders::ToGateway;
 use seckill::orders::expiry::Expiry;
-use seckill::orders::gateway_work::GatewayWork;
 use seckill::orders::line::LineWork;
+use seckill::orders::outbox::Outbox;
 use seckill::purchase::audit::{self, VoucherAudit};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
@@ -202,9 +203,10 @@ impl Till {
         Expiry::new(world.database.clone(), purchases).step().await.unwrap().1
     }
 
-    pub async fn gateway_work(&self) -> GatewayWork {
+    /// What servers have to tell the gateway.
+    pub async fn gateway_work(&self) -> Outbox<ToGateway> {
         let purchases = self.world.shop().await;
-        GatewayWork::new(self.world.database.clone(), purchases, self.gateway().clone())
+        Outbox::of_gateway(self.world.database.clone(), purchases, self.gateway().clone())
     }
 
     /// Another session holds the row of the sale until it is closed.
