@@ -174,6 +174,8 @@ create table orders (
     created_at       timestamptz not null default now(),
     -- Null where there is nothing to pay.
     pay_by           timestamptz,
+    -- The gateway is asked until then whether the order is paid, before time cancels it. Null: it was not asked.
+    asked_until      timestamptz,
     paid_at          timestamptz,
     used_at          timestamptz,
     cancelled_at     timestamptz,
@@ -207,8 +209,8 @@ create index orders_given_up on orders (voucher_id, user_id) where cancelled_by 
 -- Orders of all vouchers in one of the rarer states: an administrator's list. Orders that are paid, and so all that are
 -- bought of a free voucher, are not in it: a purchase pays for no entry. Only a query that says so can use it.
 create index orders_of_rare_status on orders (status, voucher_id, id) where status <> 2;
--- Orders that may have to be cancelled. No order of a free voucher is in it.
-create index orders_unpaid on orders (pay_by) where status = 1;
+-- Orders that may have to be cancelled, by when. No order of a free voucher is in it.
+create index orders_unpaid on orders (coalesce(asked_until, pay_by)) where status = 1;
 
 -- The log of steps: one row for each change of an order's state after the purchase, written by the
 -- transaction that changes it. The purchase itself has none: an order begins as unpaid, or, where it costs
@@ -283,24 +285,31 @@ create table early_returns (
     primary key (transaction_id, done_by, amount, order_id, voucher_id)
 );
 
--- Pending payments that are not wanted any more, because their order was cancelled, or paid by another payment: the
--- gateway is to be told. Servers work it off.
-create table payment_cancellations (
+-- What servers have yet to tell the payment gateway, or to ask it.
+create table messages (
     voucher_id       bigint      not null,
     order_id         bigint      not null,
+    -- `refund`: the gateway is asked for the money of a payment. `cancel_payment`: a pending payment is not wanted any more,
+    -- because its order was cancelled, or paid by another payment. `ask_payment`: the time to pay is over, and the gateway is asked
+    -- whether a pending payment was paid.
+    kind             text        not null,
+    -- The payment's.
     number           integer     not null,
+    -- To whom: 1 the payment gateway. A receiver that is away delays no other.
+    channel          smallint    not null,
+    -- How often a server has tried. It names the claim of the server that tries now.
     attempts         integer     not null default 0,
-    -- Null: the gateway was told, or is not told any more. Otherwise as in `refunds`.
+    -- No server tries before. A server that tries moves it: its claim ends by itself. Null: the message was taken, or is not
+    -- sent any more.
     next_attempt_at  timestamptz,
-    -- What the gateway said last.
+    -- What the receiver said last.
     last_error       text,
     created_at       timestamptz not null,
-    primary key (voucher_id, order_id, number)
+    primary key (voucher_id, order_id, kind, number)
 );
-create index payment_cancellations_waiting on payment_cancellations (next_attempt_at)
-    where next_attempt_at is not null;
+create index messages_waiting on messages (channel, next_attempt_at) where next_attempt_at is not null;
 
--- Money on its way back: one refund a payment, so that nobody gets it back twice. Servers work it off.
+-- Money on its way back: one refund a payment, so that nobody gets it back twice. A message asks the gateway for it.
 create table refunds (
     voucher_id           bigint      not null,
     order_id             bigint      not null,
@@ -311,10 +320,6 @@ create table refunds (
     reason               text        not null,
     -- 1 waiting, 2 done
     status               smallint    not null default 1 check (status between 1 and 2),
-    attempts             integer     not null default 0,
-    -- No server tries before. A server that tries moves it: its claim ends by itself.
-    next_attempt_at      timestamptz not null,
-    last_error           text,
     created_at           timestamptz not null,
     done_at              timestamptz,
     -- 1 the gateway, because we asked; 2 the gateway by itself; 3 a charge-back; 4 an administrator, outside
@@ -327,7 +332,6 @@ create table refunds (
     constraint what_is_done_was_done_by_somebody
         check ((status = 2) = (done_by is not null and done_at is not null))
 );
-create index refunds_waiting on refunds (next_attempt_at) where status = 1;
 create index refunds_oldest_waiting on refunds (created_at) where status = 1;
 create index refunds_given_back_twice on refunds (given_back_twice_at)
     where given_back_twice_at is not null;

@@ -5,7 +5,7 @@
 --   the look and the change. Whether the step was done is a value of its own, and never a state.
 -- * A step adds one row to `order_steps`, in the same transaction.
 -- * A refusal is a word, and the word is the API's `code` (src/model/refusal.rs).
--- * Locks are taken in one order: the money, the payment, the voucher's sale, the order, the refund. Whatever changes the stock
+-- * Locks are taken in one order: the money, the payment, the voucher's sale, the order, the refund, a message. Whatever changes the stock
 --   locks the sale's row before it locks an order: a purchase holds that row while it waits for the unique index, and
 --   the index waits for whoever changes an order of the same buyer.
 -- * The clock is read after the rows are locked.
@@ -45,6 +45,9 @@ create function as_we_asked() returns smallint language sql immutable as 'select
 create function by_the_gateway_itself() returns smallint language sql immutable as 'select 2::smallint';
 create function by_charge_back() returns smallint language sql immutable as 'select 3::smallint';
 create function outside_the_gateway() returns smallint language sql immutable as 'select 4::smallint';
+
+-- Where messages go.
+create function to_gateway() returns smallint language sql immutable as 'select 1::smallint';
 
 -- Who takes a step.
 create function actor_buyer() returns smallint language sql immutable as 'select 1::smallint';
@@ -538,31 +541,50 @@ begin
     end if;
     at := sale_time();
     order_status := write_step(voucher, own, 'cancelled', order_status, actor, actor_id, at);
-    perform cancel_other_payments(voucher, own, at);
+    perform send_of_pending(voucher, array[own], 'cancel_payment', at);
 end
 $$;
 
 -- Cancels those of `ids`, orders of `voucher`, whose time to pay is over, and puts their vouchers back on
 -- sale. Returns how many. Orders that another session is changing right now are left for the next time.
+--
+-- If a buyer was sent to the gateway, and nothing is known of the payment, the gateway is asked first: the order waits for
+-- `gateway_answered`, or for so many seconds. Meanwhile `asked_until` keeps it out of the servers' look: however many orders wait
+-- for a silent gateway, they delay no other. The time begins with the question, so that also orders whose time was over while no
+-- server ran are asked for.
+--
 -- It is written `status <`, so that the planner cannot go by the index of all unpaid orders (`status =`), which
 -- it takes for the cheapest while the table has no statistics, and which a backlog makes long.
-create function expire_orders(voucher bigint, ids bigint[]) returns bigint
+create function expire_orders(voucher bigint, ids bigint[], ask_within_s double precision) returns bigint
 language plpgsql
 set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
 declare
     at timestamptz;
+    until timestamptz;
     due bigint[];
+    to_ask bigint[];
 begin
     perform lock_sale(voucher);
     at := sale_time();
-    select array_agg(own.id) into due
+    until := at + make_interval(secs => ask_within_s);
+    select array_agg(own.id) filter (where not own.is_under_way), array_agg(own.id) filter (where own.is_under_way)
+    into due, to_ask
     from (
-        select o.id from orders o
-        where o.id = any (ids) and o.voucher_id = voucher and o.status < order_paid() and o.pay_by <= at
+        select o.id,
+               o.asked_until is null and until > at and exists (
+                   select from payments p where p.order_id = o.id and p.voucher_id = voucher
+                      and p.status = payment_pending() and p.pay_url is not null) as is_under_way
+        from orders o
+        where o.id = any (ids) and o.voucher_id = voucher and o.status < order_paid()
+          and coalesce(o.asked_until, o.pay_by) <= at
         for no key update skip locked
     ) own;
+    if to_ask is not null then
+        update orders set asked_until = until where voucher_id = voucher and id = any (to_ask);
+        perform send_of_pending(voucher, to_ask, 'ask_payment', at);
+    end if;
     if due is null then
         return 0;
     end if;
@@ -572,12 +594,28 @@ begin
     insert into order_steps
         (voucher_id, order_id, number, step, status_before, status_after, actor, at)
     select voucher, own, 1, 'cancelled', order_unpaid(), order_cancelled(), actor_time(), at from unnest(due) own;
-    insert into payment_cancellations (voucher_id, order_id, number, next_attempt_at, created_at)
-    select voucher, p.order_id, p.number, at, at
-    from payments p where p.order_id = any (due) and p.voucher_id = voucher and p.status = payment_pending();
+    perform send_of_pending(voucher, due, 'cancel_payment', at);
     update seckill_vouchers set stock = stock + cardinality(due), revision = revision + 1
     where voucher_id = voucher;
     return cardinality(due);
+end
+$$;
+
+-- The gateway has said what it knows of a payment, and that is written. If the order is still unpaid, time cancels it at the next
+-- look of a server; or, if the database's clock went back and the buyer may pay again, the gateway is asked anew when the time is over.
+create function gateway_answered(voucher bigint, own bigint, payment_number integer) returns void
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz;
+begin
+    perform from orders o where o.id = own and o.voucher_id = voucher for no key update;
+    at := sale_time();
+    update orders set asked_until = case when pay_by <= at then at end
+    where id = own and voucher_id = voucher and status < order_paid() and asked_until > at;
+    perform end_message(voucher, own, 'ask_payment', payment_number);
 end
 $$;
 
@@ -884,6 +922,7 @@ declare
     -- What an order costs never changes, so it can be read before the order is locked.
     is_free boolean := (select o.amount = 0 from orders o where o.id = own and o.voucher_id = voucher);
     wanted text := case when is_free then 'refunded' else 'refund_begun' end;
+    applied integer;
 begin
     if is_free then
         perform lock_sale(voucher);
@@ -897,13 +936,14 @@ begin
     if is_free then
         return;
     end if;
-    insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason,
-                         next_attempt_at, created_at, announced)
-    select voucher, own, p.number, p.transaction_id, p.paid_amount - p.returned_amount, 'refund', at, at, p.announced
-    from payments p where p.order_id = own and p.voucher_id = voucher and p.status = payment_applied();
+    insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, created_at, announced)
+    select voucher, own, p.number, p.transaction_id, p.paid_amount - p.returned_amount, 'refund', at, p.announced
+    from payments p where p.order_id = own and p.voucher_id = voucher and p.status = payment_applied()
+    returning number into applied;
     if not found then
         raise exception 'order % is paid, and no payment was applied to it', own;
     end if;
+    perform send_message(voucher, own, 'refund', applied, at);
 end
 $$;
 
@@ -1107,16 +1147,39 @@ begin
 end
 $$;
 
--- An order is paid, or cancelled: the gateway is to be told that its other payments are not wanted. The caller has locked the
--- order.
-create function cancel_other_payments(voucher bigint, own bigint, at timestamptz) returns void
+-- Writes a message, which the servers send from `at` on. One that was sent before is sent again; that counts as an attempt, so that
+-- a server which is sending it now does not end it. The caller has locked the order.
+create function send_message(voucher bigint, own bigint, what text, about integer, at timestamptz) returns void
 language plpgsql
 as $$
 begin
-    insert into payment_cancellations (voucher_id, order_id, number, next_attempt_at, created_at)
-    select voucher, own, p.number, at, at
-    from payments p where p.order_id = own and p.voucher_id = voucher and p.status = payment_pending()
-    on conflict do nothing;
+    insert into messages (voucher_id, order_id, kind, number, channel, next_attempt_at, created_at)
+    values (voucher, own, what, about, to_gateway(), at, at)
+    on conflict (voucher_id, order_id, kind, number)
+    do update set next_attempt_at = excluded.next_attempt_at, attempts = messages.attempts + 1;
+end
+$$;
+
+-- The same about each pending payment of the orders `ids`.
+create function send_of_pending(voucher bigint, ids bigint[], what text, at timestamptz) returns void
+language plpgsql
+as $$
+begin
+    insert into messages (voucher_id, order_id, kind, number, channel, next_attempt_at, created_at)
+    select voucher, p.order_id, what, p.number, to_gateway(), at, at
+    from payments p where p.order_id = any (ids) and p.voucher_id = voucher and p.status = payment_pending()
+    on conflict (voucher_id, order_id, kind, number)
+    do update set next_attempt_at = excluded.next_attempt_at, attempts = messages.attempts + 1;
+end
+$$;
+
+-- A message is not sent any more.
+create function end_message(voucher bigint, own bigint, what text, about integer) returns void
+language plpgsql
+as $$
+begin
+    update messages set next_attempt_at = null, last_error = null
+    where order_id = own and number = about and voucher_id = voucher and kind = what;
 end
 $$;
 
@@ -1154,14 +1217,13 @@ begin
         where order_id = own and number = payment.number and voucher_id = voucher;
     end if;
     -- The gateway took the money: it is not told any more that the payment is not wanted.
-    update payment_cancellations set next_attempt_at = null
-    where order_id = own and number = payment.number and voucher_id = voucher;
+    perform end_message(voucher, own, 'cancel_payment', payment.number);
     if is_applied then
-        perform cancel_other_payments(voucher, own, at);
+        perform send_of_pending(voucher, array[own], 'cancel_payment', at);
     else
-        insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason,
-                             next_attempt_at, created_at, announced)
-        values (voucher, own, kept_as, transaction, paid, why, at, at, announced_as);
+        insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, created_at, announced)
+        values (voucher, own, kept_as, transaction, paid, why, at, announced_as);
+        perform send_message(voucher, own, 'refund', kept_as, at);
     end if;
     return kept_as;
 end
@@ -1256,7 +1318,7 @@ $$;
 
 -- Writes that what was left of a payment's money went back, and how (`kind`). Its refund is done. If the money had paid the
 -- order, the order is refunded, and its voucher is on sale again; an order that is used stays used, for good, and is marked
--- as charged back. No message of ours is sent any more. Returns `returned`, `repeated` (it was known, or nobody had
+-- as charged back. The gateway is not asked for the money any more. Returns `returned`, `repeated` (it was known, or nobody had
 -- asked), or `returned_twice`: the money had gone back before, another way. The caller has locked the sale and the order.
 create function record_return(
     voucher bigint, own bigint, payment_number integer, kind smallint, actor_id bigint, at timestamptz
@@ -1283,13 +1345,14 @@ begin
         return 'repeated';
     end if;
     insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, status,
-                         next_attempt_at, created_at, done_at, done_by, announced)
+                         created_at, done_at, done_by, announced)
     select voucher, own, p.number, p.transaction_id, p.paid_amount - p.returned_amount,
            case kind when by_charge_back() then 'charged_back' else 'refunded_by_gateway' end, refund_done(),
-           at, at, at, kind, p.announced
+           at, at, kind, p.announced
     from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
     on conflict (voucher_id, order_id, number)
-    do update set status = excluded.status, done_at = excluded.done_at, done_by = excluded.done_by, last_error = null;
+    do update set status = excluded.status, done_at = excluded.done_at, done_by = excluded.done_by;
+    perform end_message(voucher, own, 'refund', payment_number);
     select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
        and exists (select from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
                      and p.status = payment_applied());
@@ -1352,7 +1415,7 @@ as $$ select regexp_replace(line::text, '("(?:[a-z]+_)?id": )(\d+)', '\1"\2"', '
 -- The orders, up to `at_most`, that `prune_sale` removes of a sale that was over by `long_ago`: those that are used, cancelled
 -- or refunded, and ended before. It locks nothing.
 --
--- What keeps an order: a refund that waits, or was done since; a message to the gateway that waits; and money that went back before
+-- What keeps an order: a refund that waits, or was done since; a message that waits; and money that went back before
 -- it was known to have come. Whatever `long_ago` is, an order that has a payment is kept for half a year after its end: so long its
 -- money may come late, or be charged back.
 create function ended_orders(voucher bigint, long_ago timestamptz, at_most bigint) returns bigint[]
@@ -1370,8 +1433,8 @@ begin
                                   then paid_long_ago else long_ago end
           and not exists (select from refunds r where r.voucher_id = voucher and r.order_id = o.id
                           and (r.status = refund_waiting() or r.done_at >= paid_long_ago))
-          and not exists (select from payment_cancellations c where c.voucher_id = voucher and c.order_id = o.id
-                          and c.next_attempt_at is not null)
+          and not exists (select from messages m where m.voucher_id = voucher and m.order_id = o.id
+                          and m.next_attempt_at is not null)
           and not exists (select from early_returns e where e.voucher_id = voucher and e.order_id = o.id
                           and not exists (select from payments p
                                           where p.voucher_id = voucher and p.transaction_id = e.transaction_id))
@@ -1403,7 +1466,7 @@ begin
     t as (delete from order_steps x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
     p as (delete from payments x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
     r as (delete from refunds x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
-    c as (delete from payment_cancellations x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
+    m as (delete from messages x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
     b as (delete from early_returns x using p where x.voucher_id = voucher and x.transaction_id = p.transaction_id returning x.*),
     counted as (
         update seckill_vouchers s set pruned = pruned + (select count(*) from o where status = order_used())
@@ -1425,7 +1488,7 @@ begin
     )
     select 'orders', with_text_ids(to_jsonb(o)) from o union all select 'order_steps', with_text_ids(to_jsonb(t)) from t
     union all select 'payments', with_text_ids(to_jsonb(p)) from p union all select 'refunds', with_text_ids(to_jsonb(r)) from r
-    union all select 'payment_cancellations', with_text_ids(to_jsonb(c)) from c
+    union all select 'messages', with_text_ids(to_jsonb(m)) from m
     union all select 'early_returns', with_text_ids(to_jsonb(b)) from b
     union all select 'seckill_vouchers', with_text_ids(to_jsonb(s)) from s
     union all select 'vouchers', with_text_ids(to_jsonb(v)) from v union all select 'entries', with_text_ids(to_jsonb(e)) from e;

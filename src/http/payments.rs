@@ -1,5 +1,6 @@
 //! Payments: a buyer begins one, and the payment gateway says what became of it.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,7 +9,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::auth::{AdminSession, Session};
@@ -23,7 +24,7 @@ use crate::model::whole_number::maybe_whole_number;
 use crate::model::{Refusal, UnmatchedId};
 use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::payments::{Money, Notice, NoticeOutcome, OpenPayment, PaymentId};
-use crate::store::refunds::{self, ListedRefund};
+use crate::store::refunds::{self, Refund};
 use crate::store::unmatched_payments::{self, UnmatchedPayment};
 
 /// When a gateway is to say again what it said too early.
@@ -41,6 +42,7 @@ impl Webhook {
 /// The payment gateway of an operator: a service that takes signed messages, and sends some.
 ///
 /// `{"type": "payment", "payment_id", "order_id", "amount", "pay_by"}` is answered `{"pay_url"}`;
+/// `{"type": "payment_status", "payment_id"}` is answered with what a notification would say, or `{"status": "pending"}`;
 /// `{"type": "refund", "refund_id", "payment_id", "transaction_id", "amount"}` and
 /// `{"type": "cancellation", "payment_id", "order_id"}` are answered with any 2xx. Each may come more than once, by
 /// the same name.
@@ -66,6 +68,12 @@ impl PaymentGateway for Webhook {
         }
     }
 
+    async fn payment_status(&self, payment: PaymentId) -> Result<Option<Notice>, GatewayError> {
+        let message = json!({ "type": "payment_status", "payment_id": payment.to_string() });
+        let answer = self.send(&message, 1).await.map_err(GatewayError)?;
+        status_of(payment, &answer)
+    }
+
     async fn refund(&self, request: &RefundRequest) -> Result<(), GatewayError> {
         let RefundRequest { refund, payment, transaction_id, amount } = request;
         let message = json!({
@@ -80,6 +88,29 @@ impl PaymentGateway for Webhook {
             "type": "cancellation", "payment_id": payment.to_string(), "order_id": payment.order,
         });
         self.send_work(&message).await
+    }
+}
+
+/// What a gateway's answer says of `payment`, in the words of a notification; `None`: it is not paid until now.
+pub(crate) fn status_of(payment: PaymentId, answer: &[u8]) -> Result<Option<Notice>, GatewayError> {
+    let unusable = |why: &dyn Display| GatewayError(format!("it says no status: {why}"));
+    let mut answer: Map<String, Value> =
+        serde_json::from_slice(answer).map_err(|error| unusable(&error))?;
+    let (asked, named) = (payment.to_string(), answer.get("payment_id"));
+    if named.is_some_and(|named| *named != asked) {
+        return Err(unusable(&"it is of another payment"));
+    }
+    if answer.get("status").is_some_and(|status| status == "pending") {
+        return Ok(None);
+    }
+    answer.insert("payment_id".to_owned(), asked.into());
+    let said: NotificationBody =
+        serde_json::from_value(answer.into()).map_err(|error| unusable(&error))?;
+    match said.check().map_err(|why| unusable(&why))?.1 {
+        notice @ (Notice::Succeeded(_) | Notice::Failed) => Ok(Some(notice)),
+        Notice::Refunded(_) | Notice::ChargedBack(_) => {
+            Err(unusable(&"that is told by a notification"))
+        }
     }
 }
 
@@ -136,23 +167,23 @@ pub struct NotificationBody {
 
 impl NotificationBody {
     /// What it says of which payment; or what is wrong with it.
-    fn check(self) -> Result<(String, Notice), ApiError> {
+    fn check(self) -> Result<(String, Notice), &'static str> {
         let is_name =
             |name: &str| (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.contains('\0');
         if !is_name(&self.payment_id) {
-            return Err(ApiError::invalid("payment_id must have 1 to 200 bytes, and no NUL"));
+            return Err("payment_id must have 1 to 200 bytes, and no NUL");
         }
         if self.status == NotifiedStatus::Failed {
             return Ok((self.payment_id, Notice::Failed));
         }
         let (Some(transaction), Some(amount)) = (self.transaction_id, self.amount) else {
-            return Err(ApiError::invalid("money has a transaction_id and an amount"));
+            return Err("money has a transaction_id and an amount");
         };
         let return_id = self.return_id;
         if !is_name(&transaction) || !return_id.as_deref().is_none_or(is_name) || amount <= 0 {
-            return Err(ApiError::invalid(
+            return Err(
                 "a transaction_id and a return_id have 1 to 200 bytes and no NUL, and an amount is positive",
-            ));
+            );
         }
         let money = Money { transaction, amount, return_id };
         let notice = match self.status {
@@ -194,7 +225,7 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
         return Err(ApiError::new(Code::Forbidden).detail("the signature is missing or wrong"));
     }
     let notification: NotificationBody = super::body::parse(body)?;
-    let (payment, notice) = notification.check()?;
+    let (payment, notice) = notification.check().map_err(ApiError::invalid)?;
     // Only now: nobody who is slow or unknown holds a permit.
     let permit = app.memory().limits.notifications.take(None)?;
     // What has begun runs to its end, also if the gateway hangs up.
@@ -228,15 +259,15 @@ pub struct RefundsQuery {
         ("after" = Option<String>, Query, description = "only what comes after the refund of this payment"),
         ("limit" = Option<PageSize>, Query, description = "1 to 100, 20 when left out"),
     ),
-    responses((status = 200, body = [ListedRefund], description = "a page",
+    responses((status = 200, body = [Refund], description = "a page",
         headers(("Link" = String, description = "the next page, if there may be one")))))]
 pub async fn list_refunds(
     State(app): State<App>,
     _: AdminSession,
     UrlQuery(page): UrlQuery<RefundsQuery>,
-) -> Result<(Option<[(HeaderName, String); 1]>, Json<Vec<ListedRefund>>), ApiError> {
+) -> Result<(Option<[(HeaderName, String); 1]>, Json<Vec<Refund>>), ApiError> {
     let refunds = refunds::list_open(app.database.pool(), page.after, page.limit.0).await?;
-    let ids = refunds.iter().map(|listed| listed.refund.payment_id.to_string());
+    let ids = refunds.iter().map(|refund| refund.payment_id.to_string());
     Ok((next_page("/api/refunds?after=", page.limit, ids), Json(refunds)))
 }
 

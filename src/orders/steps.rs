@@ -1,6 +1,7 @@
 //! Cancelling, refunding, redeeming: what people ask for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::model::{Code, Order, OrderStatus, Refusal, UserId};
 use crate::purchase::Purchases;
@@ -11,8 +12,8 @@ use crate::worker::Worker;
 
 use super::PaymentGateway;
 use super::expiry::Expiry;
-use super::gateway_work::GatewayWork;
 use super::line::{CountedLines, EntryBatcher, LineWork, counted_lines, entry_batcher};
+use super::outbox::Outbox;
 use super::winding_up::WindingUp;
 
 /// Takes the steps of orders after their purchase. Cheap to clone.
@@ -23,30 +24,34 @@ pub struct Orders {
     pub(super) purchases: Arc<Purchases>,
     /// `None`: nothing takes payments.
     pub(super) gateway: Option<Arc<dyn PaymentGateway>>,
+    ask_within: Duration,
     pub(super) entries: EntryBatcher,
     pub(super) lines: Arc<CountedLines>,
 }
 
 impl Orders {
-    /// Orders in `database`, of vouchers that `purchases` sells.
+    /// Orders in `database`, of vouchers that `purchases` sells. Before time cancels an order with a payment under way, the gateway
+    /// is asked for at most `ask_within`; zero: it is not asked.
     pub fn new(
         database: Database,
         purchases: Arc<Purchases>,
         gateway: Option<Arc<dyn PaymentGateway>>,
+        ask_within: Duration,
     ) -> Self {
         let entries = entry_batcher(&database, purchases.clock());
         let lines = Arc::new(counted_lines(&database, purchases.clock()));
-        Self { database, purchases, gateway, entries, lines }
+        Self { database, purchases, gateway, ask_within, entries, lines }
     }
 
     /// The work that nobody asks for, until what it returns is dropped.
     pub fn start_workers(&self) -> Vec<Worker> {
         let (database, purchases) = (&self.database, &self.purchases);
-        let expiry = Expiry::new(database.clone(), Arc::clone(purchases)).start();
+        let ask_within = self.gateway.as_ref().map_or(Duration::ZERO, |_| self.ask_within);
+        let expiry = Expiry::new(database.clone(), Arc::clone(purchases), ask_within).start();
         let winding_up = WindingUp::new(database.clone()).start();
         let line = LineWork::new(database.clone(), Arc::clone(purchases)).start();
         let gateway = self.gateway.as_ref().map(|gateway| {
-            GatewayWork::new(database.clone(), Arc::clone(purchases), Arc::clone(gateway)).start()
+            Outbox::of_gateway(database.clone(), Arc::clone(purchases), Arc::clone(gateway)).start()
         });
         [Some(expiry), Some(winding_up), Some(line), gateway].into_iter().flatten().collect()
     }

@@ -224,8 +224,8 @@ pub async fn keep_pay_url(
            update payments set pay_url = $4 where order_id = $1 and number = $2 and voucher_id = $3
            returning status
          ), told_again as (
-           update payment_cancellations set next_attempt_at = created_at, attempts = attempts + 1
-           where order_id = $1 and number = $2 and voucher_id = $3
+           update messages set next_attempt_at = created_at, attempts = attempts + 1
+           where order_id = $1 and number = $2 and voucher_id = $3 and kind = 'cancel_payment'
              and (select status from bought) <> order_unpaid()
              -- As it is when its row is ours: money may have come while this waited for it.
              and (select status from kept) = payment_pending()

@@ -1,5 +1,4 @@
-//! Refunds: money on its way back, one refund a payment. The rows that wait are messages to the gateway
-//! ([`gateway_messages`](super::gateway_messages)).
+//! Refunds: money on its way back, one refund a payment. A message asks the gateway for each ([`messages`](super::messages)).
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -23,9 +22,6 @@ pub struct Refund {
     pub order_id: OrderId,
     /// The voucher.
     pub voucher_id: VoucherId,
-    /// The gateway's own name of the money.
-    #[serde(skip)]
-    pub transaction_id: String,
     /// In the currency's smallest unit.
     pub amount: i64,
     /// `refund`: an administrator gave it back. `order_cancelled`, `order_paid`, `order_missing`, `wrong_amount`:
@@ -33,8 +29,9 @@ pub struct Refund {
     pub reason: String,
     /// How often the gateway was asked.
     pub attempts: i32,
-    /// When it is asked next.
-    pub next_attempt_at: DateTime<Utc>,
+    /// When it is asked next; null: it is not asked any more.
+    #[schema(required = true)]
+    pub next_attempt_at: Option<DateTime<Utc>>,
     /// What it said last.
     #[schema(required = true)]
     pub last_error: Option<String>,
@@ -43,28 +40,30 @@ pub struct Refund {
     /// When the same money went back a second time: by the gateway and outside it, or by a charge-back.
     #[schema(required = true)]
     pub given_back_twice_at: Option<DateTime<Utc>>,
-    /// The number of the payment that the gateway knows, where it took money twice for that one.
-    #[serde(skip)]
-    pub announced: Option<i32>,
-}
-
-row! {
-    Refund: ..payment_id, order_id, voucher_id, transaction_id, amount, reason, attempts, next_attempt_at,
-    last_error, created_at, given_back_twice_at, announced
-}
-
-/// Money on its way back, as it is listed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = ListedRefundBody)]
-pub struct ListedRefund {
-    /// The refund.
-    #[serde(flatten)]
-    pub refund: Refund,
     /// What of the payment went back in parts that nobody here had asked for; `amount` is the rest.
     pub returned_amount: i64,
 }
 
-row! { ListedRefund: ..refund, returned_amount }
+row! {
+    Refund: ..payment_id, order_id, voucher_id, amount, reason, attempts, next_attempt_at, last_error, created_at,
+    given_back_twice_at, returned_amount
+}
+
+/// Of the refund of a payment, if it waits: the gateway's own name of the money, the amount, and the number of the payment
+/// that the gateway knows, if it took money twice for that one.
+pub async fn find_waiting(
+    pool: &PgPool,
+    payment: PaymentId,
+) -> Result<Option<(String, i64, Option<i32>)>, StoreError> {
+    let query = sqlx::query_as(
+        "select transaction_id, amount, announced from refunds
+         where order_id = $1 and number = $2 and voucher_id = $3 and status = refund_waiting()",
+    )
+    .bind(payment.order.get())
+    .bind(payment.number)
+    .bind(payment.voucher.get());
+    in_time(pool, async |connection| query.fetch_optional(connection).await).await
+}
 
 /// The gateway has given the money back: `Returned`, `Repeated`, or `ReturnedTwice`, if it had gone back another way while the
 /// gateway was asked.
@@ -82,11 +81,14 @@ pub async fn list_open(
     pool: &PgPool,
     after: Option<PaymentId>,
     limit: i64,
-) -> Result<Vec<ListedRefund>, StoreError> {
+) -> Result<Vec<Refund>, StoreError> {
     let query = sqlx::query_as(
-        "select r.*, coalesce(p.returned_amount, 0) as returned_amount
+        "select r.*, coalesce(p.returned_amount, 0) as returned_amount,
+                coalesce(m.attempts, 0) as attempts, m.next_attempt_at, m.last_error
          from refunds r
          left join payments p on p.order_id = r.order_id and p.number = r.number and p.voucher_id = r.voucher_id
+         left join messages m
+           on m.order_id = r.order_id and m.number = r.number and m.voucher_id = r.voucher_id and m.kind = 'refund'
          where (r.status = refund_waiting() or r.given_back_twice_at is not null)
            and ($1::bigint is null or (r.order_id, r.number, r.voucher_id) > ($1, $2, $3))
          order by r.order_id, r.number, r.voucher_id limit $4",

@@ -8,7 +8,16 @@ use sqlx::PgPool;
 /// After so many rounds each of them must have been reached.
 const ROUNDS: usize = 100;
 
-const STATES: [(&str, &str); 13] = [
+const STATES: [(&str, &str); 15] = [
+    (
+        "an order whose time was over was paid while the gateway was asked",
+        "from orders o where asked_until is not null and paid_at > pay_by and not exists (
+             select from order_steps s where s.order_id = o.id and s.step = 'cancelled')",
+    ),
+    (
+        "the gateway was asked, and time cancelled the order",
+        "from orders where asked_until is not null and cancelled_by = 3",
+    ),
     ("an order that time had cancelled was revived", "from order_steps where step = 'revived'"),
     (
         "money came too late, and went back",
@@ -23,12 +32,17 @@ const STATES: [(&str, &str); 13] = [
     ("money went back before it came", "from early_returns"),
     (
         "the gateway gave back what waited to be given back",
-        "from refunds where attempts = 0 and done_by = 2 and reason <> 'refunded_by_gateway'",
+        "from refunds join messages using (voucher_id, order_id, number)
+         where kind = 'refund' and attempts = 0 and done_by = 2 and reason <> 'refunded_by_gateway'",
     ),
-    ("a refund was asked for again", "from refunds where attempts > 1 and done_by = 1"),
+    (
+        "a refund was asked for again",
+        "from refunds join messages using (voucher_id, order_id, number)
+         where kind = 'refund' and attempts > 1 and done_by = 1",
+    ),
     (
         "the gateway was told again that a payment is not wanted",
-        "from payment_cancellations where attempts > 1",
+        "from messages where kind = 'cancel_payment' and attempts > 1",
     ),
     ("a used voucher was charged back", "from orders where charged_back_at is not null"),
     (
@@ -47,11 +61,12 @@ const STATES: [(&str, &str); 13] = [
 pub struct Reached(BTreeMap<&'static str, usize>);
 
 /// Of the tables that a query may name, what is of these vouchers.
-const OF_THE_ROUND: &str = "with orders as (select * from public.orders where voucher_id = any ($1)),
+const OF_THE_ROUND: &str =
+    "with orders as (select * from public.orders where voucher_id = any ($1)),
     order_steps as (select * from public.order_steps where voucher_id = any ($1)),
     payments as (select * from public.payments where voucher_id = any ($1)),
     refunds as (select * from public.refunds where voucher_id = any ($1)),
-    payment_cancellations as (select * from public.payment_cancellations where voucher_id = any ($1)),
+    messages as (select * from public.messages where voucher_id = any ($1)),
     early_returns as (select * from public.early_returns where voucher_id = any ($1)),
     entries as (select * from public.entries where voucher_id = any ($1))";
 

@@ -4,7 +4,7 @@
 use chrono::TimeDelta;
 use futures_util::future::join_all;
 use seckill::model::Clock;
-use seckill::orders::expiry::Expiry;
+use seckill::orders::ASK_WITHIN;
 use serde_json::{Value, json};
 use sqlx::Connection;
 
@@ -58,8 +58,7 @@ async fn more_overdue_orders_than_one_step_takes_are_cancelled_in_the_next_and_a
     till.after(TimeDelta::minutes(1)).await;
     till.api.buy(1, other.id).await.is(201);
     till.after(TimeDelta::hours(1)).await;
-    let purchases = till.world.shop().await;
-    let mut expiry = Expiry::new(till.world.database.clone(), purchases);
+    let mut expiry = till.expiry(ASK_WITHIN).await;
     // A session holds the row of the sale whose thousand orders are due first.
     let holder = till.hold_the_sale().await;
     assert!(expiry.step().await.is_err());
@@ -304,8 +303,8 @@ async fn the_audit_names_what_is_wrong_with_the_money() {
         ("update orders set status = 5", &[steps, promise]),
         ("update orders set status = 1", &["no_stuck_stock", steps, promise]),
         ("update payments set status = 4, reason = 'order_paid'", &[promise, promise]),
-        ("insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, next_attempt_at, created_at)
-          select voucher_id, id, 1, 't1', 8000, 'x', now(), now() from orders", &[promise]),
+        ("insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, created_at)
+          select voucher_id, id, 1, 't1', 8000, 'x', now() from orders", &[promise, promise]),
         ("drop index payments_one_per_transaction;
           insert into payments (voucher_id, order_id, number, amount, status, transaction_id, paid_amount, created_at)
           select voucher_id, order_id, 2, amount, 4, 't1', paid_amount, now() from payments", &[promise, promise]),

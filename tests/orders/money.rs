@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use seckill::model::{Clock, VoucherId};
 use seckill::orders::winding_up::{WindingUp, WoundUp};
 use seckill::purchase::audit;
-use seckill::store::gateway_messages::REFUNDS;
+use seckill::store::messages::{self, Channel};
 use seckill::store::{cancelled_sales, unmatched_payments};
 use serde_json::{Value, json};
 use sqlx::Connection;
@@ -140,9 +140,10 @@ async fn a_refund_that_was_claimed_before_the_clock_went_back_does_not_rest_as_l
     let pool = till.world.database.pool();
     for (ends_in_s, is_due) in [(0, true), (1, false), (600, false), (601, true)] {
         let ends =
-            format!("update refunds set next_attempt_at = sale_time() + interval '{ends_in_s} s'");
+            format!("update messages set next_attempt_at = sale_time() + interval '{ends_in_s} s'");
         till.sql(&ends).await;
-        let due = REFUNDS.list_due(pool, till.world.clock.now(), 9).await.unwrap();
+        let now = till.world.clock.now();
+        let due = messages::list_due(pool, Channel::Gateway, now, 9).await.unwrap();
         assert_eq!(!due.is_empty(), is_due, "{ends_in_s}");
     }
     till.world.set_time(now).await;

@@ -7,9 +7,8 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use seckill::model::{Clock, Order, OrderStatus, Outcome, VoucherId};
 use seckill::purchase::Purchases;
-use seckill::store::gateway_messages::{CANCELLATIONS, PaymentCancellation, REFUNDS};
+use seckill::store::messages::{self, Channel, MessageKind};
 use seckill::store::payments::{self, PaymentId, keep_pay_url, open};
-use seckill::store::refunds::Refund;
 use serde_json::json;
 use sqlx::PgPool;
 
@@ -106,20 +105,23 @@ impl Stage {
     /// The payments that the gateway is to be told are not wanted.
     async fn due(&self) -> Vec<PaymentId> {
         let now = self.till.world.clock.now();
-        CANCELLATIONS.list_due(self.steps(), now, 9).await.unwrap()
+        let due = messages::list_due(self.steps(), Channel::Gateway, now, 9).await.unwrap();
+        let due = due.into_iter().filter(|it| it.kind == MessageKind::CancelPayment);
+        due.map(|it| it.payment()).collect()
     }
 
     /// A server claims to tell the gateway of the cancellation. Returns the attempt.
     async fn claims(&self) -> i32 {
         let now = self.till.world.clock.now();
         let until = now + TimeDelta::seconds(30);
-        let claimed = CANCELLATIONS.claim(self.steps(), self.payment, now, until).await.unwrap();
-        claimed.map(|it: PaymentCancellation| it.attempts).unwrap()
+        let message = MessageKind::CancelPayment.about(self.payment);
+        messages::claim(self.steps(), message, now, until).await.unwrap().unwrap()
     }
 
     /// The gateway has taken it.
     async fn records(&self, attempt: i32) {
-        CANCELLATIONS.record(self.steps(), self.payment, attempt, None, None).await.unwrap();
+        let message = MessageKind::CancelPayment.about(self.payment);
+        messages::record(self.steps(), message, attempt, None, None).await.unwrap();
     }
 }
 
@@ -155,7 +157,7 @@ async fn a_payment_whose_money_comes_while_its_address_is_kept_is_not_cancelled_
 /// first, the gateway gets the message again.
 #[tokio::test]
 async fn a_server_that_told_the_gateway_too_early_does_not_end_what_is_to_be_told_again() {
-    let row = "select from payment_cancellations for update";
+    let row = "select from messages for update";
     for is_recorded_first in [true, false] {
         let stage = Stage::new().await;
         stage.cancel().await;
@@ -188,15 +190,14 @@ async fn an_attempt_whose_claim_is_over_postpones_nothing() {
     // The same of a refund.
     stage.pay("first").await;
     till.admin_step(&stage.order.id.to_string(), "refund").await.is(202);
+    let message = MessageKind::Refund.about(stage.payment);
     let claimed = async |seconds| {
         let at = now + TimeDelta::seconds(seconds);
         let until = at + TimeDelta::seconds(30);
-        let refund = REFUNDS.claim(steps, stage.payment, at, until).await.unwrap();
-        refund.map(|refund: Refund| refund.attempts)
+        messages::claim(steps, message, at, until).await.unwrap()
     };
     let failed = async |attempt| {
-        let recorded = REFUNDS.record(steps, stage.payment, attempt, Some(""), Some(now));
-        recorded.await.unwrap();
+        messages::record(steps, message, attempt, Some(""), Some(now)).await.unwrap();
     };
     assert_eq!([claimed(6).await, claimed(37).await], [Some(1), Some(2)]);
     failed(1).await;

@@ -10,9 +10,9 @@ use testkit::shop::world::World;
 const DISTRIBUTED: [(&str, &str); 11] = [
     ("early_returns", "distributed"),
     ("entries", "distributed"),
+    ("messages", "distributed"),
     ("order_steps", "distributed"),
     ("orders", "distributed"),
-    ("payment_cancellations", "distributed"),
     ("payments", "distributed"),
     ("refunds", "distributed"),
     ("seckill_vouchers", "distributed"),

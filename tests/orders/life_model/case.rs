@@ -30,7 +30,7 @@ pub struct Case<'a> {
 }
 
 /// As [`ORDERS`] selects it.
-type OrderRow = (i64, i64, i64, i16, Time, Time, Option<i16>, bool, Vec<String>);
+type OrderRow = (i64, i64, i64, i16, Time, Time, Time, Option<i16>, bool, Vec<String>);
 type Time = Option<DateTime<Utc>>;
 
 /// As [`PAYMENTS`] selects it.
@@ -45,9 +45,11 @@ type PaymentRow = (
     Option<i16>,
     bool,
     bool,
+    bool,
 );
 
-const ORDERS: &str = "select o.id, o.voucher_id, o.user_id, o.status, o.pay_by, o.cancelled_at, o.cancelled_by,
+const ORDERS: &str = "select o.id, o.voucher_id, o.user_id, o.status, o.pay_by,
+        case o.status when 1 then o.asked_until end as asked_until, o.cancelled_at, o.cancelled_by,
         o.charged_back_at is not null as is_charged_back,
         array(select s.step || ' by ' || actor.of[s.actor] || ': ' || word.of[s.status_before] || ' to ' || word.of[s.status_after] from order_steps s
               where s.order_id = o.id and s.voucher_id = o.voucher_id order by s.number) as log
@@ -58,9 +60,12 @@ const ORDERS: &str = "select o.id, o.voucher_id, o.user_id, o.status, o.pay_by, 
     order by array_position($2, o.id), o.voucher_id, e.place, o.id";
 
 const PAYMENTS: &str = "select p.order_id, p.status, p.transaction_id, p.paid_amount, p.returned_amount, p.announced, r.reason,
-        r.done_by, r.given_back_twice_at is not null as is_twice, c.next_attempt_at is not null as is_unwanted
+        r.done_by, r.given_back_twice_at is not null as is_twice, c.next_attempt_at is not null as is_unwanted,
+        o.status = 1 and a.next_attempt_at is not null as is_asked
     from payments p left join refunds r using (voucher_id, order_id, number)
-    left join payment_cancellations c using (voucher_id, order_id, number)
+    join orders o on (o.voucher_id, o.id) = (p.voucher_id, p.order_id)
+    left join messages c on (c.voucher_id, c.order_id, c.number, c.kind) = (p.voucher_id, p.order_id, p.number, 'cancel_payment')
+    left join messages a on (a.voucher_id, a.order_id, a.number, a.kind) = (p.voucher_id, p.order_id, p.number, 'ask_payment')
     where p.voucher_id = any ($1) order by p.number";
 
 const SALES: &str =
@@ -225,13 +230,26 @@ impl<'a> Case<'a> {
         let rows = sqlx::query_as(ORDERS).bind(self.ids()).bind(self.orders());
         let rows: Vec<OrderRow> = rows.fetch_all(self.pool()).await.unwrap();
         let (mut ids, mut orders) = (Vec::new(), Vec::new());
-        for (id, voucher, buyer, number, pay_by, cancelled_at, by, is_charged_back, log) in rows {
+        for (
+            id,
+            voucher,
+            buyer,
+            number,
+            pay_by,
+            asked_until,
+            cancelled_at,
+            by,
+            is_charged_back,
+            log,
+        ) in rows
+        {
             ids.push(id);
             orders.push(Order {
                 buyer,
                 sale: self.sale(voucher),
                 status: status(number),
                 pay_by: pay_by.map(|at| self.seconds(at)),
+                asked_until: asked_until.map(|at| self.seconds(at)),
                 cancelled: cancelled_at.map(|at| (nth(&WHO, by.unwrap()), self.seconds(at))),
                 is_charged_back,
                 payments: Vec::new(),
@@ -255,6 +273,7 @@ impl<'a> Case<'a> {
             by,
             is_twice,
             is_unwanted,
+            is_asked,
         ) in rows
         {
             let by = by.map(|by| nth(&BY, by));
@@ -265,6 +284,7 @@ impl<'a> Case<'a> {
                 parts,
                 refund: reason.map(|reason| Back { reason, by, is_twice }),
                 is_unwanted,
+                is_asked,
             });
         }
     }

@@ -2,15 +2,17 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use reqwest::RequestBuilder;
 use seckill::http::webhook::SIGNATURE;
 use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, Voucher};
+use seckill::orders::ToGateway;
 use seckill::orders::expiry::Expiry;
-use seckill::orders::gateway_work::GatewayWork;
 use seckill::orders::line::LineWork;
+use seckill::orders::outbox::Outbox;
 use seckill::purchase::audit::{self, VoucherAudit};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
@@ -195,16 +197,22 @@ impl Till {
         self.world.serve_lines().await;
     }
 
-    /// How many orders one step of a server cancels because their time is over.
+    /// How many orders one step of a server that asks no gateway cancels because their time is over.
     pub async fn expire(&self) -> i64 {
-        let world = self.world.another_process();
-        let purchases = world.shop().await;
-        Expiry::new(world.database.clone(), purchases).step().await.unwrap().1
+        self.expiry(Duration::ZERO).await.step().await.unwrap().1
     }
 
-    pub async fn gateway_work(&self) -> GatewayWork {
+    /// Of another server, which asks the gateway before, for so long.
+    pub async fn expiry(&self, ask_within: Duration) -> Expiry {
+        let world = self.world.another_process();
+        let purchases = world.shop().await;
+        Expiry::new(world.database, purchases, ask_within)
+    }
+
+    /// What servers have to tell the gateway.
+    pub async fn gateway_work(&self) -> Outbox<ToGateway> {
         let purchases = self.world.shop().await;
-        GatewayWork::new(self.world.database.clone(), purchases, self.gateway().clone())
+        Outbox::of_gateway(self.world.database.clone(), purchases, self.gateway().clone())
     }
 
     /// Another session holds the row of the sale until it is closed.

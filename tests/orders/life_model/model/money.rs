@@ -121,13 +121,15 @@ impl Shop {
             parts: 0,
             refund: (!is_applied).then(|| Back::waits(said)),
             is_unwanted: false,
+            is_asked: false,
         };
         // A second sum for one payment is a payment of its own.
         let kept_as = if payment.money.is_some() {
             order.payments.push(kept);
             order.payments.len() - 1
         } else {
-            order.payments[number as usize - 1] = kept;
+            let told = &mut order.payments[number as usize - 1];
+            *told = Payment { is_asked: told.is_asked, ..kept };
             number as usize - 1
         };
         if is_applied {
@@ -196,25 +198,54 @@ impl Shop {
         "returned"
     }
 
-    /// The messages to the gateway: `refund` or `unwanted`, which payment of which order, and its number at the gateway.
-    pub fn gateway(&mut self) -> String {
-        let mut messages = Vec::new();
-        for at in 0..self.orders.len() {
-            for number in 0..self.orders[at].payments.len() {
-                let payment = &mut self.orders[at].payments[number];
+    /// The messages to the gateway: `refund`, `unwanted` or `asked`, which payment of which order, and its number at the gateway.
+    /// What it says changes the shop after all of them were written down.
+    pub fn gateway(&mut self, says: Option<(Nth, Said)>) -> String {
+        let (mut messages, mut refunds, mut questions) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, order) in self.orders.iter_mut().enumerate() {
+            for (number, payment) in (1..).zip(&mut order.payments) {
                 if std::mem::take(&mut payment.is_unwanted) {
-                    messages.push(format!("unwanted {at}.{}", number + 1));
+                    messages.push(format!("unwanted {at}.{number}"));
+                }
+                if payment.is_asked {
+                    messages.push(format!("asked {at}.{number}"));
+                    questions.push((at, number));
                 }
                 if payment.refund.as_ref().is_some_and(|refund| refund.by.is_none()) {
-                    let (own, money) = (number as i32 + 1, payment.left());
-                    let there = payment.announced.unwrap_or(own);
-                    messages.push(refund_message(at, own, there, money));
-                    self.answered(at, number);
+                    let there = payment.announced.unwrap_or(number);
+                    messages.push(refund_message(at, number, there, payment.left()));
+                    refunds.push((at, number as usize - 1));
                 }
             }
         }
+        for (at, payment) in refunds {
+            self.answered(at, payment);
+        }
+        for (at, number) in questions {
+            match says {
+                Some((of, Said::Paid(Money(name, paid)))) if of == at => {
+                    self.took(at, number, name, paid.in_money());
+                }
+                Some((of, Said::Failed)) if of == at => {
+                    self.failed(at, number);
+                }
+                _ => {}
+            }
+            self.not_paid(at, number);
+        }
         messages.sort();
         messages.join(", ")
+    }
+
+    /// The gateway has said what it knows: if the order is still unpaid, it waits no longer.
+    pub fn not_paid(&mut self, at: Nth, number: i32) -> &'static str {
+        let now = self.now;
+        if let Some(payment) = self.payment(at, number) {
+            payment.is_asked = false;
+        }
+        let until = &mut self.orders[at].asked_until;
+        *until = until.map(|until| until.min(now));
+        ""
     }
 
     /// The gateway has given back the money of a payment, because it was asked.
