@@ -1,4 +1,4 @@
-//! The gateways to people and their money, as the settings of `serve` name them.
+//! The gateways to people, their money and programs, as the settings of `serve` name them.
 
 use std::sync::Arc;
 
@@ -10,14 +10,17 @@ use crate::http::sms::{LogSms, SmsGateway};
 use crate::http::webhook::{SigningKey, Webhook};
 use crate::model::SystemClock;
 use crate::orders::PaymentGateway;
+use crate::orders::event_sender::EventReceiver;
 
-/// The gateways to people and their money.
+/// The gateways to people, their money and programs.
 #[derive(Debug)]
 #[allow(missing_docs)] // the names and types say it
 pub struct Gateways {
     /// Sends login codes; without it nobody can log in.
     pub sms: Option<Box<dyn SmsGateway>>,
     pub payments: Payments,
+    /// Is told of events; without it nobody is.
+    pub events: Option<Box<dyn EventReceiver>>,
 }
 
 /// How payments are taken.
@@ -75,6 +78,14 @@ pub(super) fn sms_gateway(
             Ok(Some(Box::new(webhook("SECKILL_SMS_URL", url, secret)?)))
         }
     }
+}
+
+/// What is told of events; `None`: nothing.
+pub(super) fn event_receiver(
+    settings: &GatewaySettings<'_>,
+) -> anyhow::Result<Option<Box<dyn EventReceiver>>> {
+    let GatewaySettings::Http { url, secret, .. } = settings else { return Ok(None) };
+    Ok(Some(Box::new(webhook("SECKILL_EVENTS_URL", url, secret)?)))
 }
 
 fn webhook(variable: &str, url: &Uri, secret: &str) -> anyhow::Result<Webhook> {

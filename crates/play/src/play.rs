@@ -127,7 +127,8 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
         },
         home,
     };
-    let gateways = Gateways { sms: Some(Box::new(ShownSms)), payments: Payments::Sandbox };
+    let gateways =
+        Gateways { sms: Some(Box::new(ShownSms)), payments: Payments::Sandbox, events: None };
     let ready = ReadyServer::prepare(options, gateways, args.until_stdin_closes).await?;
     let Some(ready) = ready else { return Ok(()) };
     if !ready.address.ip().is_loopback() {
