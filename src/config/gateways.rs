@@ -76,8 +76,7 @@ pub struct PaymentArgs {
 /// What is told to programs.
 #[derive(Debug, Clone, Args)]
 pub struct EventArgs {
-    /// Where events (an order is paid, a voucher is sold out, a price was changed) are posted to, http:// or https://
-    /// [default: nowhere]
+    /// Where events are posted to, http:// or https:// [default: nowhere]
     #[arg(long, env = "SECKILL_EVENTS_URL", hide_env_values = true, value_name = "URL",
         value_parser = webhook_url, help_heading = "Events")]
     pub events_url: Option<Uri>,

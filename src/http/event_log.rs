@@ -1,5 +1,7 @@
 //! What happened, for programs: told to the operator's own service, and listed.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use axum::Json;
 use axum::extract::State;
@@ -18,7 +20,7 @@ use crate::store::event_log::{self, Event};
 use crate::store::has_distributed_orders;
 
 /// When a client that asks for events that cannot be is to ask again.
-const ASK_AGAIN: std::time::Duration = std::time::Duration::from_secs(3600);
+const ASK_AGAIN: Duration = Duration::from_secs(3600);
 
 /// `{"events": […]}` is answered with any 2xx. Each event may come more than once, by the same id.
 #[async_trait]

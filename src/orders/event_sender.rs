@@ -53,13 +53,17 @@ impl EventSender {
         let complete_to = event_log::complete_to(pool).await?;
         let position = event_log::position(pool, READER, complete_to).await?;
         let Some(from) = position else { return Ok(0) };
-        let events = event_log::list(pool, from, complete_to, AT_ONCE).await?;
+        // Also one that may not be told yet.
+        let oldest = event_log::list(pool, from, i64::MAX, 1).await?;
         let now = order_steps::time(pool).await?;
-        let age_s = events.first().map_or(0.0, |oldest| (now - oldest.at).as_seconds_f64());
+        let age_s = oldest.first().map_or(0.0, |oldest| (now - oldest.at).as_seconds_f64());
         metrics::gauge!(name::EVENT_OLDEST_AGE).set(age_s.max(0.0));
+        let events = event_log::list(pool, from, complete_to, AT_ONCE).await?;
         let Some(last) = events.last() else {
-            // Numbers that were drawn for nothing.
-            event_log::advance(pool, READER, from, complete_to).await?;
+            if from < complete_to {
+                // These numbers were drawn for nothing.
+                event_log::advance(pool, READER, from, complete_to).await?;
+            }
             return Ok(0);
         };
         let claimed = event_log::claim(pool, READER, from).await?;
