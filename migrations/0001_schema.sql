@@ -129,6 +129,10 @@ create index sales_to_wind_up on seckill_vouchers (voucher_id)
 -- Sales with a draw to come or with buyers in line. Servers look after them. A plain purchase changes no column of it.
 create index sales_held on seckill_vouchers (voucher_id) where held_for > 0;
 
+-- Numbers what happens to orders and vouchers. A number is drawn while the row of the order or of the sale is locked: so of one
+-- order, and of the changes of one voucher, the later one has the greater number. (On Citus each worker draws its own.)
+create sequence event_seq;
+
 -- Who entered a draw or stands in line.
 create table entries (
     voucher_id  bigint      not null,
@@ -148,6 +152,8 @@ create table entries (
     times_left  integer     not null default 0,
     -- Whether it ended because its buyer could not have the order.
     is_passed   boolean     not null default false,
+    -- Whether an administrator removed it, for good: `voucher_steps` says why.
+    is_removed  boolean     not null default false,
     primary key (id, voucher_id),
     constraint offered_means_an_order check ((status = 2) = (order_id is not null)),
     constraint ended_means_no_longer_waiting check ((status = 1) = (ended_at is null))
@@ -185,6 +191,8 @@ create table orders (
     -- The gateway took the money of a used order back.
     charged_back_at  timestamptz,
     updated_at       timestamptz not null default now(),
+    -- The purchase, as an event.
+    seq              bigint      not null default nextval('event_seq'),
     -- The key contains the voucher, so that Citus can spread the orders by voucher. The id comes
     -- first, so that an id alone finds its order.
     primary key (id, voucher_id),
@@ -211,6 +219,9 @@ create index orders_given_up on orders (voucher_id, user_id) where cancelled_by 
 create index orders_of_rare_status on orders (status, voucher_id, id) where status <> 2;
 -- Orders that may have to be cancelled, by when. No order of a free voucher is in it.
 create index orders_unpaid on orders (coalesce(asked_until, pay_by)) where status = 1;
+create index orders_as_events on orders (seq);
+-- So that the sequence is found by the column, and goes with the table.
+alter sequence event_seq owned by orders.seq;
 
 -- The log of steps: one row for each change of an order's state after the purchase, written by the
 -- transaction that changes it. The purchase itself has none: an order begins as unpaid, or, where it costs
@@ -230,8 +241,49 @@ create table order_steps (
     -- The user, where it is one: null for time, for the gateway, and for the shell.
     actor_id       bigint,
     at             timestamptz not null,
+    seq            bigint      not null default nextval('event_seq'),
     -- The voucher comes first, here and below: an audit reads those of one voucher.
     primary key (voucher_id, order_id, number)
+);
+create index order_steps_as_events on order_steps (seq);
+
+-- What was changed of a voucher, and by whom.
+create table voucher_steps (
+    voucher_id  bigint      not null,
+    -- The first, second, ... step of the voucher.
+    number      integer     not null check (number > 0),
+    -- changed, paused, resumed, restocked, sale_cancelled, draw_number_set, entry_removed; and sold_out, which the sender of
+    -- events writes
+    step        text        not null,
+    -- For each member that was changed what it was before, and is now; of an entry, whose it was, and why it was removed.
+    details     jsonb       not null,
+    -- As in `order_steps`.
+    actor       smallint    not null check (actor between 1 and 4),
+    actor_id    bigint,
+    at          timestamptz not null,
+    seq         bigint      not null default nextval('event_seq'),
+    primary key (voucher_id, number)
+);
+create index voucher_steps_as_events on voucher_steps (seq);
+
+-- Up to which number all events are there (`complete_events`). One row.
+create table event_horizon (
+    is_only      boolean primary key default true check (is_only),
+    complete_to  bigint  not null,
+    -- Up to here they are there once each transaction before this one has ended.
+    reached      bigint  not null,
+    waits_for    xid8    not null
+);
+insert into event_horizon (complete_to, reached, waits_for) values (0, 0, '0');
+
+-- Who reads the events one after the other, up to which number that reader has them, and what becomes of the next ones.
+create table event_cursors (
+    name             text    primary key,
+    position         bigint  not null,
+    attempts         integer not null default 0,
+    -- No server tries before. A server that tries moves it: its claim ends by itself. Null: at once.
+    next_attempt_at  timestamptz,
+    last_error       text
 );
 
 -- A payment that a buyer began, and what the payment gateway said of it.

@@ -522,6 +522,21 @@ begin
 end
 $$;
 
+-- The same of a voucher, whose sale the caller has locked: one row in the log.
+create function write_voucher_step(
+    voucher bigint, wanted text, details jsonb, actor smallint, actor_id bigint, at timestamptz
+)
+returns void
+language plpgsql
+as $$
+declare
+    number integer := 1 + coalesce((select max(s.number) from voucher_steps s where s.voucher_id = voucher), 0);
+begin
+    insert into voucher_steps (voucher_id, number, step, details, actor, actor_id, at)
+    values (voucher, number, wanted, details, actor, actor_id, at);
+end
+$$;
+
 -- Cancels an unpaid order. Its voucher is on sale again, and the gateway is to be told of a payment that is pending. Returns why
 -- it was not done, or null, and the state that the order has now.
 create function cancel_order(
@@ -693,8 +708,8 @@ $$;
 
 -- The outcome of a buyer's request to enter or to leave: `entered`, `entered_before`, `left` or `not_entered`, or why not:
 -- `voucher_not_found`, `sale_not_started` (with the time), `sale_ended`, `sale_paused`, `already_bought` (with the order),
--- `too_many_requests` (with the time, after the buyer gave an order up, or left), `draw_closed` (the entries are, and the draw
--- is to come), `line_closed` (the voucher has no line, or anybody may buy it), or `entries_full` (the sale has as many as it
+-- `too_many_requests` (with the time, after the buyer gave an order up, or left), `forbidden` (an administrator removed an entry
+-- of the buyer), `draw_closed` (the entries are, and the draw is to come), `line_closed` (the voucher has no line, or anybody may buy it), or `entries_full` (the sale has as many as it
 -- may have, and not this buyer's). `entry_id` is that of the entry that waits. The caller has locked the sale.
 create function judge_entry(
     terms vouchers, sale seckill_vouchers, buyer bigint, entry_id uuid, leaves boolean, at timestamptz,
@@ -724,6 +739,8 @@ begin
         when at < sale.begin_time then 'sale_not_started'
         when sale.paused then 'sale_paused'
         when is_closed then 'draw_closed'
+        when exists (select from entries e
+                     where e.voucher_id = sale.voucher_id and e.user_id = buyer and e.is_removed) then 'forbidden'
         when until > at then 'too_many_requests'
         when not terms.has_line or (sale.held_for = for_anybody() and sale.stock > 0) then 'line_closed'
         when sale.entered >= sale.max_entries and entry_of_before(sale.voucher_id, buyer, terms.draw_time) is null
@@ -731,6 +748,46 @@ begin
         else 'entered'
     end;
     until := case outcome when 'too_many_requests' then until when 'sale_not_started' then sale.begin_time end;
+end
+$$;
+
+-- An administrator takes an entry out of the draw or the line of a voucher, and says why. Its buyer does not enter again. Returns
+-- why it was not done, or null; and the order if the entry was offered one. As buyers do not leave then, nobody is taken out
+-- between the close of the entries and the draw.
+create function remove_entry(
+    voucher bigint, own uuid, why text, actor_id bigint, out refusal text, out offered_id bigint
+)
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    written_at timestamptz;
+    terms vouchers%rowtype;
+    sale seckill_vouchers%rowtype;
+    entry entries%rowtype;
+begin
+    perform lock_sale(voucher);
+    select v.* into terms from vouchers v where v.id = voucher;
+    select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
+    select e.* into entry from entries e where e.id = own and e.voucher_id = voucher;
+    written_at := greatest(sale_time(), terms.line_time);
+    offered_id := entry.order_id;
+    refusal := case
+        when sale.voucher_id is null then 'voucher_not_found'
+        when entry.status = entry_offered() then 'already_bought'
+        when entry.status is distinct from entry_waiting() then 'entry_not_found'
+        when sale.held_for = for_the_draw() and written_at >= terms.draw_time and sale.cancelled_at is null then 'draw_closed'
+    end;
+    if refusal is not null then
+        return;
+    end if;
+    update entries e set status = entry_gone(), ended_at = written_at, is_removed = true
+    where e.voucher_id = voucher and e.id = own;
+    perform write_voucher_step(voucher, 'entry_removed',
+        jsonb_build_object('entry_id', own, 'user_id', entry.user_id::text, 'reason', why),
+        actor_administrator(), actor_id, written_at);
+    perform mark_line(voucher, written_at);
 end
 $$;
 
@@ -1407,6 +1464,60 @@ begin
 end
 $$;
 
+-- Up to which number the events are complete: each that has such a number is committed, and whoever looks now sees it. It asks a
+-- second time for what it reached the first time; a caller does both.
+--
+-- Why nothing is missed that commits late: a number is drawn by a transaction that has its own number (xid) already, because
+-- it has locked the row of an order or of a sale before. So if the sequence is read first, and a transaction gets its xid after that
+-- (`waits_for`), each that drew one of the numbers up to then has a smaller xid. All of these have ended once the oldest that
+-- is under way (`pg_snapshot_xmin`) is not smaller. (The `xmax` of a snapshot would not do: it is next to the greatest xid
+-- that has *ended*, and so may be smaller than one that is under way.)
+--
+-- A transaction that writes elsewhere in these databases, and lasts long, holds the events up. An xid that no transaction
+-- has had yet comes from another server, of which this database is a copy: nothing of it is under way here.
+create function complete_events() returns bigint
+language plpgsql
+as $$
+declare
+    drawn bigint := (select case when s.is_called then s.last_value else 0 end from event_seq s);
+    complete bigint := (select h.complete_to from event_horizon h);
+    pending bigint;
+    waits xid8;
+begin
+    if complete >= drawn then
+        return complete;
+    elsif pg_current_xact_id_if_assigned() is not null then
+        raise exception 'the transaction of complete_events has written before';
+    end if;
+    -- This gives the transaction its xid, after the sequence was read.
+    select h.reached, h.waits_for into pending, waits from event_horizon h for no key update;
+    if waits > pg_snapshot_xmin(pg_current_snapshot()) and waits < pg_snapshot_xmax(pg_current_snapshot()) then
+        return complete;
+    end if;
+    update event_horizon set complete_to = pending, reached = drawn, waits_for = pg_current_xact_id();
+    return pending;
+end
+$$;
+
+-- The sender of events has seen that stock was taken of a voucher, last by the event of the number `last`: if nothing is left,
+-- and that was not written since, it is written, as an event of its own.
+create function write_sold_out(voucher bigint, last bigint) returns void
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+begin
+    if exists (select from seckill_vouchers s where s.voucher_id = voucher and s.stock > 0) then
+        return; -- Most are not sold out: nobody waits for that.
+    end if;
+    perform lock_sale(voucher);
+    if exists (select from seckill_vouchers s where s.voucher_id = voucher and s.stock = 0)
+       and not exists (select from voucher_steps s where s.voucher_id = voucher and s.step = 'sold_out' and s.seq > last) then
+        perform write_voucher_step(voucher, 'sold_out', '{}', actor_time(), null, sale_time());
+    end if;
+end
+$$;
+
 -- A row, whose ids are texts as everywhere in JSON.
 create function with_text_ids(line jsonb) returns text
 language sql immutable
@@ -1480,6 +1591,7 @@ begin
         returning x.*
     ),
     v as (delete from vouchers x using s where x.id = voucher and s.voucher_id = x.id returning x.*),
+    l as (delete from voucher_steps x using s where x.voucher_id = voucher and s.voucher_id = x.voucher_id returning x.*),
     e as (
         delete from entries x
         where x.voucher_id = voucher and not exists (select from vouchers a where a.id = voucher)
@@ -1491,6 +1603,7 @@ begin
     union all select 'messages', with_text_ids(to_jsonb(m)) from m
     union all select 'early_returns', with_text_ids(to_jsonb(b)) from b
     union all select 'seckill_vouchers', with_text_ids(to_jsonb(s)) from s
+    union all select 'voucher_steps', with_text_ids(to_jsonb(l)) from l
     union all select 'vouchers', with_text_ids(to_jsonb(v)) from v union all select 'entries', with_text_ids(to_jsonb(e)) from e;
 end
 $$;

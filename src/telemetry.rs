@@ -65,6 +65,8 @@ metrics! {
         "Refunds that the payment gateway was asked for, by its answer.";
     REFUND_OLDEST_AGE = "seckill_refund_oldest_age_seconds", describe_gauge(Seconds),
         "Since when the oldest refund waits for the payment gateway; 0 where none does.";
+    EVENT_OLDEST_AGE = "seckill_event_oldest_age_seconds", describe_gauge(Seconds),
+        "Since when the oldest event waits that the receiver of events has not taken; 0 where none does.";
     PAYMENTS_UNMATCHED = "seckill_payments_unmatched", describe_gauge(),
         "Unmatched payments that nobody has resolved.";
     CLOCK_OFFSET = "seckill_database_clock_offset_seconds", describe_gauge(Seconds),

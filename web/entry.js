@@ -76,7 +76,7 @@ export class Entry {
       const values = { place: numbers.format(place), count: numbers.format(count) };
       return fill(place === 1 ? texts.next_in_line : texts.in_line, values);
     }
-    if (["offered", "bought", "missed", "given_back"].includes(state)) return texts[`entry_${state}`];
+    if (["offered", "bought", "missed", "given_back", "removed"].includes(state)) return texts[`entry_${state}`];
     if (status === "ended") return texts.line_is_over;
     const entered = state === "entered" ? fill(texts.entered, { entry: id }) : "";
     if (status === "draw_closed" || (entered && this.isClosed())) {

@@ -67,6 +67,8 @@ ROWS = [
           ("sum by (answer) (increase(seckill_refunds_total[5m]))", "refund {{answer}}")]),
         ("How long the oldest refund has waited", "s",
          [("max(seckill_refund_oldest_age_seconds)", "oldest")]),
+        ("How long the oldest event has waited", "s",
+         [("max(seckill_event_oldest_age_seconds)", "oldest")]),
         ("Payments that are not ours and wait for somebody", "short",
          [("max(seckill_payments_unmatched)", "payments")]),
         ("Orders that expired, in 5 minutes", "short",

@@ -23,8 +23,10 @@ grant usage on schema public to seckill_server, seckill_reader;
 -- The server never deletes; `seckill prune` does, as the owner of the tables.
 grant select, insert, update on all tables in schema public to seckill_server;
 grant select on all tables in schema public to seckill_reader;
--- `serve` and `doctor` compare sequences with the ids that there are.
+-- `serve` and `doctor` compare sequences with the ids that there are. The server numbers what happens.
 grant select on all sequences in schema public to seckill_server, seckill_reader;
+grant usage on all sequences in schema public to seckill_server;
+alter default privileges in schema public grant select, usage on sequences to seckill_server;
 alter default privileges in schema public grant select, insert, update on tables to seckill_server;
 alter default privileges in schema public grant select on tables to seckill_reader;
 

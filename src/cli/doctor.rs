@@ -24,7 +24,7 @@ pub struct DoctorArgs {
 
 /// Runs the command.
 pub async fn run(DoctorArgs { configuration: args }: DoctorArgs) -> anyhow::Result<ExitCode> {
-    let [sms, payments] = args.checked()?;
+    let [sms, payments, events] = args.checked()?;
     let stores = &args.options.stores;
     let (Some(database_url), Some(redis_url)) = (&stores.database_url, stores.named_redis()?)
     else {
@@ -47,7 +47,8 @@ pub async fn run(DoctorArgs { configuration: args }: DoctorArgs) -> anyhow::Resu
     tell(redis::look(&store::redis(&redis_url, None)?, &keys, &limits).await)?;
     let sms = settings::of_gateway("SMS gateway", "SECKILL_SMS", &sms).await;
     let payments = settings::of_gateway("payment gateway", "SECKILL_PAYMENTS", &payments).await;
-    tell(sms.into_iter().chain(payments).collect())?;
+    let events = settings::of_gateway("receiver of events", "SECKILL_EVENTS", &events).await;
+    tell(sms.into_iter().chain(payments).chain(events).collect())?;
     Ok(match worst {
         Level::Fine | Level::Note => ExitCode::SUCCESS,
         Level::Danger => ExitCode::from(FAILED),

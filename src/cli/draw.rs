@@ -9,7 +9,9 @@ use serde::de::DeserializeOwned;
 use super::arguments::Yes;
 use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
-use crate::model::{Beacon, Draw, DrawService, PUBLIC_NUMBER, VoucherId, is_public_number};
+use crate::model::{
+    Beacon, Draw, DrawService, PUBLIC_NUMBER, RemovedEntry, VoucherId, is_public_number,
+};
 use crate::store::Database;
 use crate::store::draws;
 
@@ -87,6 +89,9 @@ fn verify(VerifyArgs { file, service }: &VerifyArgs) -> anyhow::Result<()> {
         let service: DrawService = published(service)?;
         let served = service.verify(&drawn);
         served.map_err(|what| anyhow::anyhow!("the service does not hold: {what}"))?;
+        for RemovedEntry { entry_id, reason, at } in &service.removed {
+            eprintln!("an administrator removed {entry_id} at {at}: {reason}");
+        }
         eprintln!("the service holds: {} entries ended in that order", service.ended.len());
     }
     // A file agrees with itself also where all of it was exchanged.
@@ -113,7 +118,7 @@ async fn tell_number(args: NumberArgs) -> anyhow::Result<()> {
         yes.or_say(format!(
             "voucher {id} would be drawn with {number} as the number of \"{beacon}\", for good"
         ))?;
-        let told = draws::tell_number(database.pool(), id, &number).await;
+        let told = draws::tell_number(database.pool(), id, &number, None).await;
         told.with_context(|| format!("the draw of voucher {id} did not take the number"))
     };
     database.with_database(Access::Write, tell).await?;

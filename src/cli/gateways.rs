@@ -1,4 +1,4 @@
-//! The gateways to people and their money, as the settings of `serve` name them.
+//! The gateways to people, their money and programs, as the settings of `serve` name them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,9 @@ use crate::http::sms::{LogSms, SmsGateway};
 use crate::http::webhook::{SigningKey, Webhook};
 use crate::model::SystemClock;
 use crate::orders::PaymentGateway;
+use crate::orders::event_sender::EventReceiver;
 
-/// The gateways to people and their money.
+/// The gateways to people, their money and programs.
 #[derive(Debug)]
 #[allow(missing_docs)] // the names and types say it
 pub struct Gateways {
@@ -21,6 +22,8 @@ pub struct Gateways {
     pub payments: Payments,
     /// How long an order waits at most for what the payment gateway says of its payment, before time cancels the order.
     pub ask_within: Duration,
+    /// Is told of events; without it nobody is.
+    pub events: Option<Box<dyn EventReceiver>>,
 }
 
 /// How payments are taken.
@@ -78,6 +81,14 @@ pub(super) fn sms_gateway(
             Ok(Some(Box::new(webhook("SECKILL_SMS_URL", url, secret)?)))
         }
     }
+}
+
+/// What is told of events; `None`: nothing.
+pub(super) fn event_receiver(
+    settings: &GatewaySettings<'_>,
+) -> anyhow::Result<Option<Box<dyn EventReceiver>>> {
+    let GatewaySettings::Http { url, secret, .. } = settings else { return Ok(None) };
+    Ok(Some(Box::new(webhook("SECKILL_EVENTS_URL", url, secret)?)))
 }
 
 fn webhook(variable: &str, url: &Uri, secret: &str) -> anyhow::Result<Webhook> {

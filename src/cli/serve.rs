@@ -12,10 +12,10 @@ use rand::RngExt;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use super::gateways::{Gateways, Payments, sms_gateway};
+use super::gateways::{Gateways, Payments, event_receiver, sms_gateway};
 use super::stores::{Stores, secret_is_required};
 use crate::config::{
-    self, ConfigError, GatewaySettings, HomeArgs, MAX_BURST, PaymentArgs, PhonePrefixes,
+    self, ConfigError, EventArgs, GatewaySettings, HomeArgs, MAX_BURST, PaymentArgs, PhonePrefixes,
     SecretArgs, ServerArgs, SmsArgs, StoreArgs,
 };
 use crate::http::health::Health;
@@ -26,6 +26,7 @@ use crate::http::unready;
 use crate::http::webhook::SigningKey;
 use crate::http::{self, App, AppParts, server};
 use crate::model::{SharedClock, SystemClock};
+use crate::orders::event_sender::EventSender;
 use crate::orders::{Orders, PaymentGateway};
 use crate::pages::sandbox::SandboxGateway;
 use crate::pages::{self, Site};
@@ -65,15 +66,17 @@ pub struct Configuration {
     #[command(flatten)]
     pub payments: PaymentArgs,
     #[command(flatten)]
+    pub events: EventArgs,
+    #[command(flatten)]
     pub options: ServerOptions,
 }
 
 impl Configuration {
-    /// What sends login codes, and what takes payments.
+    /// What sends login codes, what takes payments, and what is told of events.
     ///
     /// # Errors
     /// What `serve` refuses before it starts anything.
-    pub fn checked(&self) -> Result<[GatewaySettings<'_>; 2], ConfigError> {
+    pub fn checked(&self) -> Result<[GatewaySettings<'_>; 3], ConfigError> {
         let ServerOptions { secret, stores, .. } = &self.options;
         let is_private = stores.database_url.is_none();
         if !is_private && secret.secret.is_none() {
@@ -81,7 +84,8 @@ impl Configuration {
         }
         stores.named_redis()?;
         stores.may_be_private()?;
-        Ok([self.sms.settings(is_private)?, self.payments.settings(is_private)?])
+        let sms = self.sms.settings(is_private)?;
+        Ok([sms, self.payments.settings(is_private)?, self.events.settings()?])
     }
 }
 
@@ -100,18 +104,19 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let ServeArgs { configuration: args, until_stdin_closes } = args;
     let settings = args.checked()?;
     let is_private = args.options.stores.database_url.is_none();
-    let [sms, payments] = &settings;
+    let [sms, payments, events] = &settings;
     let gateways = Gateways {
         sms: sms_gateway(sms)?,
         payments: Payments::with(payments, is_private)?,
         ask_within: args.payments.payments_ask_within,
+        events: event_receiver(events)?,
     };
     let costs_money = matches!(sms, GatewaySettings::Http { .. });
     let has_http = settings.iter().any(|one| matches!(one, GatewaySettings::Http { .. }));
     let has_development = settings.contains(&GatewaySettings::Development);
     if let (true, Some(name)) = (has_http, config::proxy_variable()) {
         tracing::warn!(
-            "{name} is set and not used: login codes and payments go to their gateways directly"
+            "{name} is set and not used: login codes, payments and events go to their gateways directly"
         );
     }
     let mut options = args.options;
@@ -145,6 +150,7 @@ pub struct ReadyServer {
     pub address: SocketAddr,
     pub limits: ServerLimits,
     pub stores: Stores,
+    events: Option<EventSender>,
     listener: TcpListener,
     http: &'static Runtime,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -158,7 +164,7 @@ impl ReadyServer {
     /// does `until_stdin_closes`.
     pub async fn prepare(
         options: ServerOptions,
-        gateways: Gateways,
+        mut gateways: Gateways,
         until_stdin_closes: bool,
     ) -> anyhow::Result<Option<Self>> {
         let ServerOptions { server: args, secret, stores, home } = options;
@@ -207,12 +213,19 @@ impl ReadyServer {
         for lagging in database.lagging_sequences().await.unwrap_or_default() {
             tracing::warn!("{lagging}: the next ids are taken. Run seckill migrate as their owner");
         }
+        let events = gateways.events.take();
+        if events.is_some() && store::has_distributed_orders(database.pool()).await? {
+            let what = "the data is distributed over Citus, where events of several vouchers have no common order: do \
+                        without SECKILL_EVENTS_URL";
+            anyhow::bail!(ConfigError(what.to_owned()));
+        }
+        let events = events.map(|receiver| EventSender::new(database.clone(), receiver));
         let limits = limits(&args)?;
         let handles = (database, redis);
         let event_streams = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
         let app =
             App::new(app_parts(args, &stores, secrets, handles, gateways, event_streams).await?);
-        Ok(Some(Self { app, address, limits, listener, stores, http, stop, is_announced }))
+        Ok(Some(Self { app, address, limits, stores, events, listener, http, stop, is_announced }))
     }
 
     /// Serves `routes` until the program is asked to stop, and stops in good order. `stopping` is called before the
@@ -222,7 +235,8 @@ impl ReadyServer {
         routes: Router,
         stopping: impl FnOnce() + Send + 'static,
     ) -> anyhow::Result<()> {
-        let Self { app, address, limits, listener, stores, http, stop, is_announced } = self;
+        let Self { app, address, limits, stores, events, listener, http, stop, is_announced } =
+            self;
         if !is_announced {
             announce(address);
         }
@@ -231,7 +245,7 @@ impl ReadyServer {
             "open http://{address}{base}/ in a browser; the board is at {base}/board, the API at {base}/docs; Ctrl-C stops"
         );
         let stop = drained(stop, app.clone(), stopping);
-        let workers = app.orders.start_workers();
+        let workers = (app.orders.start_workers(), events.map(EventSender::start));
         let serving = server::serve(listener, routes, limits, stop);
         http.spawn(serving).await.context("the server failed on a defect")?;
 

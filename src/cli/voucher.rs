@@ -248,7 +248,7 @@ async fn change(
 ) -> anyhow::Result<()> {
     change.check().map_err(|what| ConfigError(what.to_owned()))?;
     let change = async |database: &Database| {
-        let changed = vouchers::change(database.pool(), id, &change).await;
+        let changed = vouchers::change(database.pool(), id, &change, None).await;
         changed.with_context(|| format!("voucher {id} was not changed"))
     };
     let voucher = database.with_database(Access::Write, change).await?;

@@ -1,4 +1,4 @@
-//! The gateways that send login codes and take payments.
+//! The gateways that send login codes and take payments, and the receiver of events.
 
 use std::time::Duration;
 
@@ -83,10 +83,24 @@ pub struct PaymentArgs {
     pub payments_ask_within: Duration,
 }
 
-/// What sends login codes, or takes payments.
+/// What is told to programs.
+#[derive(Debug, Clone, Args)]
+pub struct EventArgs {
+    /// Where events are posted to, http:// or https:// [default: nowhere]
+    #[arg(long, env = "SECKILL_EVENTS_URL", hide_env_values = true, value_name = "URL",
+        value_parser = webhook_url, help_heading = "Events")]
+    pub events_url: Option<Uri>,
+
+    /// Signs what is posted, at least 16 bytes
+    #[arg(long, env = "SECKILL_EVENTS_SECRET", hide_env_values = true, value_name = "SECRET",
+        value_parser = secret, help_heading = "Events")]
+    pub events_secret: Option<String>,
+}
+
+/// What sends login codes, takes payments, or is told of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GatewaySettings<'a> {
-    /// Nothing: nobody can log in, or pay.
+    /// Nothing: nobody can log in, or pay, or nobody is told.
     Nothing,
     /// The log, or the sandbox.
     Development,
@@ -121,6 +135,25 @@ impl PaymentArgs {
         let previous = self.payments_secret_previous.as_deref();
         let http = (self.payments_url.as_ref(), self.payments_secret.as_deref(), previous);
         settings(("SECKILL_PAYMENTS", SANDBOX), self.payments, http, is_private)
+    }
+}
+
+impl EventArgs {
+    /// What is told of events.
+    ///
+    /// # Errors
+    /// When one of the two settings is missing.
+    pub fn settings(&self) -> Result<GatewaySettings<'_>, ConfigError> {
+        let (missing, there) = match (&self.events_url, self.events_secret.as_deref()) {
+            (Some(url), Some(secret)) => {
+                return Ok(GatewaySettings::Http { url, secret, previous: None });
+            }
+            (None, None) => return Ok(GatewaySettings::Nothing),
+            (Some(_), None) => ("SECRET", "URL"),
+            (None, Some(_)) => ("URL", "SECRET"),
+        };
+        let what = format!("SECKILL_EVENTS_{missing} is required with SECKILL_EVENTS_{there}");
+        Err(ConfigError(what))
     }
 }
 
@@ -231,6 +264,22 @@ mod tests {
         assert_eq!(ask_within("10m"), Ok(MAX_ASK_WITHIN));
         for wrong in ["10m 1ms", "-1s", "soon", ""] {
             assert!(ask_within(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn events_are_told_where_both_settings_are_there() {
+        let events = |url: bool, secret: bool| EventArgs {
+            events_url: url.then(|| URL.parse().unwrap_or_default()),
+            events_secret: secret.then(|| SECRET.to_owned()),
+        };
+        assert_eq!(events(false, false).settings(), Ok(GatewaySettings::Nothing));
+        let url = &URL.parse().unwrap_or_default();
+        let told = GatewaySettings::Http { url, secret: SECRET, previous: None };
+        assert_eq!(events(true, true).settings(), Ok(told));
+        for (url, missing) in [(true, "SECRET is required"), (false, "URL is required")] {
+            let one = events(url, !url);
+            assert!(one.settings().is_err_and(|error| error.0.contains(missing)), "{missing}");
         }
     }
 

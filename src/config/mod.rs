@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 pub use base_path::BasePath;
-pub use gateways::{GatewaySettings, PaymentArgs, SmsArgs, proxy_variable};
+pub use gateways::{EventArgs, GatewaySettings, PaymentArgs, SmsArgs, proxy_variable};
 pub use lists::{Networks, Origins, PhonePrefixes, Phones};
 pub use program::ConfigError;
 pub use redisson_lock::cli::RedisSettings;

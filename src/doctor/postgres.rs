@@ -58,10 +58,13 @@ const SERVER: &str = "select current_setting('server_version') as version,
     coalesce(inet_server_addr() = inet_client_addr(), true) as is_here,
     (select setting from pg_settings where name = 'data_directory') as data_directory";
 
-/// What a server does to the tables, and this role may not do.
+/// What a server does to the tables and sequences, and this role may not do.
 const MISSING_RIGHTS: &str = "select t.name || ' (' || p.privilege || ')'
     from unnest($1::text[]) as t(name), unnest(array['select', 'insert', 'update']) as p(privilege)
-    where not has_table_privilege(t.name, p.privilege)";
+    where not has_table_privilege(t.name, p.privilege)
+    union all
+    select s.name || ' (usage, select)' from unnest($2::text[]) as s(name)
+    where not (has_sequence_privilege(s.name, 'usage') and has_sequence_privilege(s.name, 'select'))";
 
 /// Asks the server at `database`. `clock` is this machine's.
 pub async fn look(database: &Database, clock: &DatabaseClock) -> Vec<Finding> {
@@ -143,6 +146,7 @@ const RIGHTS: &str = "PostgreSQL rights";
 
 async fn rights(database: &Database) -> Finding {
     let ask = sqlx::query_scalar(MISSING_RIGHTS).bind(store::names_of("table"));
+    let ask = ask.bind(store::names_of("sequence"));
     let asked =
         Work::snapshot(WITHIN, database.pool()).run(async |session| ask.fetch_all(session).await);
     let missing: Result<Vec<String>, _> = asked.await;

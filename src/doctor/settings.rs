@@ -36,7 +36,7 @@ pub fn of_server(server: &ServerArgs) -> Vec<Finding> {
     found
 }
 
-/// The gateway that `variable` sets: login codes, or payments. Where it is not set, `serve` says so.
+/// The gateway that `variable` sets: login codes, payments, or events. Where it is not set, `serve` says so.
 pub async fn of_gateway(
     about: &'static str,
     variable: &str,

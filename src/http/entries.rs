@@ -1,18 +1,22 @@
 //! Entries: buyers enter a draw or stand in line, and what is published of a draw.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
 
 use super::auth::{AdminSession, Anybody, Session};
 use super::body::JsonBody;
 use super::draw_documents::Part;
 use super::problem::Code;
+use super::query::UrlQuery;
 use super::vouchers::PathId;
 use super::{ApiError, App};
+use crate::model::voucher_terms::check_reason;
 use crate::model::{
     Draw, DrawService, Entry, Line, PUBLIC_NUMBER, UserId, VoucherId, is_public_number,
 };
@@ -68,6 +72,40 @@ pub async fn leave(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Why an entry is removed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Removal {
+    /// why: published with the service of a draw
+    #[param(min_length = 1, max_length = 200)]
+    reason: String,
+}
+
+/// Removes somebody's entry from the draw, or the line, for good: its buyer does not enter this voucher again.
+///
+/// It can be read by anybody with its reason (`GET …/draw/service`). `entry_not_found`: it does not wait, or no longer.
+/// `already_bought`: it was offered the order. Nobody is removed between the close of the entries and the draw (`draw_closed`).
+#[utoipa::path(delete, path = "/api/vouchers/{id}/entries/{entry_id}", operation_id = "remove_entry",
+    params(("entry_id" = String, Path, format = "uuid", description = "the entry"), Removal),
+    responses((status = 204, description = "it waits no longer")))]
+pub async fn remove(
+    State(app): State<App>,
+    AdminSession { user }: AdminSession,
+    path: Result<Path<(VoucherId, Uuid)>, PathRejection>,
+    UrlQuery(Removal { reason }): UrlQuery<Removal>,
+) -> Result<StatusCode, ApiError> {
+    let Path((voucher, entry)) = path.map_err(|error| ApiError::invalid(error.body_text()))?;
+    check_reason(&reason).map_err(ApiError::invalid)?;
+    let turn = app.database.steps_of(voucher).await?;
+    entries::remove(&turn, voucher, entry, &reason, user).await?;
+    drop(turn);
+    app.memory().lines.forget(voucher);
+    // With the last one who waits it changes who may buy.
+    app.purchases.voucher_changed(voucher);
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// What is published of the draw of a voucher: the seed's hash from the first moment, the entries once they are closed,
 /// the seed and the places once they are drawn. From then on it never changes.
 ///
@@ -86,7 +124,8 @@ pub async fn draw(
     document(&app, &from, (voucher, Part::Draw), &headers).await
 }
 
-/// What became of the entries of the draw of a voucher: who was offered an order, and who left, in the order of their places.
+/// What became of the entries of the draw of a voucher: who was offered an order, and who left, in the order of their places; and
+/// those that an administrator removed, and why.
 ///
 /// `not_found`: the voucher has no draw.
 #[utoipa::path(get, path = "/api/vouchers/{id}/draw/service", operation_id = "find_draw_service",
@@ -164,7 +203,7 @@ pub struct NumberBody {
     responses((status = 204, description = "the draw has this number")))]
 pub async fn tell_number(
     State(app): State<App>,
-    _: AdminSession,
+    AdminSession { user }: AdminSession,
     PathId(voucher): PathId<VoucherId>,
     JsonBody(NumberBody { number }): JsonBody<NumberBody>,
 ) -> Result<StatusCode, ApiError> {
@@ -172,7 +211,7 @@ pub async fn tell_number(
         return Err(ApiError::invalid(PUBLIC_NUMBER));
     }
     let turn = app.database.steps_of(voucher).await?;
-    draws::tell_number(&turn, voucher, &number).await?;
+    draws::tell_number(&turn, voucher, &number, Some(user)).await?;
     app.memory().lines.forget(voucher);
     Ok(StatusCode::NO_CONTENT)
 }

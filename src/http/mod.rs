@@ -11,6 +11,7 @@ mod docs_page;
 pub mod draw_documents;
 pub mod entries;
 pub mod event_hub;
+pub mod event_log;
 pub mod events;
 pub mod health;
 mod language;

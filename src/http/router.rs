@@ -25,8 +25,8 @@ use super::limits::{Which, limited};
 use super::problem::Code;
 use super::request_id::{self, X_REQUEST_ID};
 use super::vouchers;
-use super::{ApiError, App, audits, body, docs_page, entries, events, openapi, operations};
-use super::{orders, payments, problem, security_headers, sessions, voucher_orders};
+use super::{ApiError, App, audits, body, docs_page, entries, event_log, events, openapi};
+use super::{operations, orders, payments, problem, security_headers, sessions, voucher_orders};
 use crate::telemetry::{self, name};
 
 /// How long a browser may remember what a page of another origin may do.
@@ -101,10 +101,12 @@ routes! {
          Internal];
     GET    "/api/vouchers/{id}/orders"     voucher_orders::list     Administrator reads         [VoucherNotFound];
     POST   "/api/vouchers/{id}/entries"    entries::enter           Buyer         entering
-        [VoucherNotFound AlreadyBought SaleNotStarted SaleEnded SalePaused DrawClosed LineClosed EntriesFull];
+        [Forbidden VoucherNotFound AlreadyBought SaleNotStarted SaleEnded SalePaused DrawClosed LineClosed EntriesFull];
     GET    "/api/vouchers/{id}/entries"    entries::find            Buyer         reads         [EntryNotFound];
     DELETE "/api/vouchers/{id}/entries"    entries::leave           Buyer         entering
         [VoucherNotFound AlreadyBought DrawClosed];
+    DELETE "/api/vouchers/{id}/entries/{entry_id}" entries::remove  Administrator reads
+        [VoucherNotFound EntryNotFound AlreadyBought DrawClosed];
     GET    "/api/vouchers/{id}/draw"       entries::draw            Anybody       -             [NotFound TooManyRequests];
     GET    "/api/vouchers/{id}/draw/service" entries::draw_service  Anybody       -             [NotFound TooManyRequests];
     PUT    "/api/vouchers/{id}/draw"       entries::tell_number     Administrator reads
@@ -123,6 +125,7 @@ routes! {
         [OrderNotFound OrderState OrderAmbiguous];
     POST   "/api/orders/{id}/settlement"   orders::settle           Administrator reads
         [OrderNotFound OrderState OrderAmbiguous];
+    GET    "/api/events/log"               event_log::list          Administrator reads         [];
     GET    "/api/refunds"                  payments::list_refunds   Administrator reads         [];
     GET    "/api/payments/unmatched"       payments::list_unmatched Administrator reads         [];
     POST   "/api/payments/unmatched/{id}/resolution" payments::resolve_unmatched Administrator reads [NotFound];

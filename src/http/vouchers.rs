@@ -99,13 +99,13 @@ pub async fn create(
     responses((status = 200, body = VoucherBody, description = "the voucher as it is now")))]
 pub async fn change(
     State(app): State<App>,
-    _: AdminSession,
+    AdminSession { user }: AdminSession,
     PathId(id): PathId<VoucherId>,
     JsonBody(change): JsonBody<VoucherChange>,
 ) -> Result<Json<VoucherBody>, ApiError> {
     change.check().map_err(ApiError::invalid)?;
     let turn = app.database.steps_of(id).await?;
-    let voucher = vouchers::change(&turn, id, &change).await?;
+    let voucher = vouchers::change(&turn, id, &change, Some(user)).await?;
     drop(turn);
     app.purchases.voucher_changed(id);
     Ok(Json(VoucherBody::at(voucher, app.purchases.clock().now())))

@@ -65,6 +65,10 @@ pub struct DrawService {
     pub voucher_id: VoucherId,
     /// Each that waits no longer, in the order of their places. The others still wait.
     pub ended: Vec<EndedEntry>,
+    /// Each that an administrator removed, also before the draw, in the order in which it was done.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub removed: Vec<RemovedEntry>,
 }
 
 /// An entry of a draw that waits no longer.
@@ -77,10 +81,23 @@ pub struct EndedEntry {
     /// Its place in the draw.
     #[schema(minimum = 1)]
     pub place: i64,
-    /// `offered`: an order was. `left`: its buyer did. `passed`: its buyer could not have one, and waits at the end of the line, or
-    /// has one already.
+    /// `offered`: an order was. `left`: its buyer did. `removed`: an administrator did that. `passed`: its buyer could not have
+    /// one, and waits at the end of the line, or has one already.
     #[schema(example = "offered")]
     pub outcome: String,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+/// An entry that an administrator removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = RemovedEntryBody)]
+pub struct RemovedEntry {
+    /// The entry.
+    #[schema(value_type = String, format = "uuid")]
+    pub entry_id: Uuid,
+    /// Why, in the words of the administrator.
+    pub reason: String,
     /// When.
     pub at: DateTime<Utc>,
 }
@@ -198,7 +215,7 @@ impl Draw {
 
 impl DrawService {
     /// Whether the entries were served in the order in which they were `drawn`: nobody behind was offered an order before one
-    /// ahead was, or had left.
+    /// ahead was, or had left, or was removed, and why is published.
     ///
     /// # Errors
     /// What does not fit, in words.
@@ -209,8 +226,14 @@ impl DrawService {
             if at != Some(&ended.entry_id) || ended.place < next {
                 return Err("an entry was served at a place that is not its own in the draw");
             }
-            if ended.outcome != "left" && (ended.place > next || ahead_until > ended.at) {
+            let is_served = !["left", "removed"].contains(&ended.outcome.as_str());
+            if is_served && (ended.place > next || ahead_until > ended.at) {
                 return Err("an entry was offered an order before one ahead of it");
+            }
+            if ended.outcome == "removed"
+                && !self.removed.iter().any(|removed| removed.entry_id == ended.entry_id)
+            {
+                return Err("an entry was removed, and no reason is published");
             }
             if ended.place == next {
                 next += 1;
@@ -343,13 +366,21 @@ mod tests {
                 at: DateTime::from_timestamp(*second, 0).unwrap_or_default(),
             });
             let Some(voucher_id) = VoucherId::new(7) else { unreachable!("7 is positive") };
-            DrawService { voucher_id, ended: ended.collect() }
+            let removed = RemovedEntry {
+                entry_id: drawn[0],
+                reason: "a bot".to_owned(),
+                at: DateTime::UNIX_EPOCH,
+            };
+            DrawService { voucher_id, ended: ended.collect(), removed: vec![removed] }
         };
         for (ended, is_fair) in [
             (vec![], true),
             (vec![(1, "offered", 1), (2, "offered", 1)], true),
             (vec![(1, "left", 1), (2, "offered", 2), (3, "left", 1)], true),
             (vec![(2, "left", 1)], true),
+            (vec![(1, "removed", 1), (2, "offered", 2)], true),
+            (vec![(1, "removed", 2), (2, "offered", 1)], false),
+            (vec![(1, "offered", 1), (2, "removed", 1)], false),
             (vec![(2, "offered", 1)], false),
             (vec![(1, "left", 2), (2, "offered", 1)], false),
             (vec![(1, "offered", 1), (3, "offered", 2)], false),

@@ -37,6 +37,8 @@ pub enum EntryStatus {
     Missed,
     /// Its buyer left.
     Left,
+    /// An administrator removed it.
+    Removed,
 }
 
 /// A buyer's latest entry for a voucher.

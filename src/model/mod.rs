@@ -18,7 +18,9 @@ pub mod whole_number;
 
 pub use clock::{Clock, ManualClock, SharedClock, SystemClock};
 pub use currency::Currency;
-pub use draw::{BEACON, Beacon, Draw, DrawService, EndedEntry, PUBLIC_NUMBER, is_public_number};
+pub use draw::{
+    BEACON, Beacon, Draw, DrawService, EndedEntry, PUBLIC_NUMBER, RemovedEntry, is_public_number,
+};
 pub use ids::{InvalidId, OrderId, UnmatchedId, UserId, VoucherId};
 pub use limiter::{BucketRate, Full, Limit, Limiter, Permit, Share, Shares, TokenBuckets};
 pub use line::{Entry, EntryStatus, HeldFor, Line};

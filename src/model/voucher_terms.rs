@@ -222,6 +222,16 @@ pub(super) fn is_unseen(c: char) -> bool {
     UNSEEN.iter().any(|(first, last)| (*first..=*last).contains(&c))
 }
 
+/// Checks why an entry is removed, which is published.
+pub fn check_reason(reason: &str) -> Result<(), &'static str> {
+    let is_readable = !reason.trim().is_empty()
+        && reason.chars().count() <= MAX_LINE
+        && !reason.contains(is_unseen);
+    is_readable.then_some(()).ok_or(
+        "reason must have 1 to 200 characters, none of which is a control, zero-width or direction-changing one",
+    )
+}
+
 fn check_texts(
     title: Option<&str>,
     subtitle: Option<&str>,

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use sqlx::postgres::PgPool;
 
 use super::columns::row;
 use super::statements::{Work, in_time, step_in_time};
 use super::time_limits::GIVES_WAY;
-use super::vouchers::lock_sale;
+use super::vouchers::{lock_sale, write_step};
 use super::{DatabaseSession, StoreError};
 use crate::model::{Order, VoucherId};
 
@@ -15,11 +16,11 @@ use crate::model::{Order, VoucherId};
 const COUNTED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Ends the sale of `voucher` for good: nobody buys from it any more, and no change starts it again. Returns whether
-/// there is such a voucher; a sale that was cancelled before stays as it is.
+/// there is such a voucher; a sale that was cancelled before stays as it is. Only the shell cancels sales.
 pub async fn cancel(pool: &PgPool, voucher: VoucherId) -> Result<bool, StoreError> {
     let now = super::order_steps::time(pool).await?;
     // A sale that has not begun gets a window in the past. The window that was stays with the voucher, for the audit.
-    let query = sqlx::query_scalar(
+    let query = sqlx::query_scalar::<_, bool>(
         "with old as (
            select begin_time, end_time, cancelled_at from seckill_vouchers where voucher_id = $1
            for no key update
@@ -35,13 +36,17 @@ pub async fn cancel(pool: &PgPool, voucher: VoucherId) -> Result<bool, StoreErro
                cancelled_at = $2, revision = revision + 1
            from old where sale.voucher_id = $1 and old.cancelled_at is null
          )
-         select exists (select from old)",
+         select cancelled_at is null from old",
     )
     .bind(voucher.get())
     .bind(now);
     let cancel = async |session: &mut DatabaseSession| {
         lock_sale(session, voucher).await?;
-        query.fetch_one(session).await
+        let is_new = query.fetch_optional(&mut *session).await?;
+        if is_new == Some(true) {
+            write_step(session, voucher, ("sale_cancelled", &json!({})), None, now).await?;
+        }
+        Ok(is_new.is_some())
     };
     Work::step_with(GIVES_WAY, pool).run(cancel).await
 }

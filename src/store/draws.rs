@@ -1,15 +1,18 @@
 //! What is published of draws, and their public numbers.
 
 use chrono::{DateTime, Utc};
+use serde_json::json;
 use sqlx::postgres::PgPool;
 
 use super::columns::row;
 use super::entries::READ_WITHIN;
 use super::statements::{Work, in_time};
 use super::time_limits::GIVES_WAY;
-use super::vouchers::{breaks, lock_sale};
+use super::vouchers::{breaks, lock_sale, write_step};
 use super::{DatabaseSession, Stop, StoreError, order_steps};
-use crate::model::{Code, Draw, DrawService, EndedEntry, PUBLIC_NUMBER, Refusal, VoucherId};
+use crate::model::{
+    Code, Draw, DrawService, EndedEntry, PUBLIC_NUMBER, Refusal, RemovedEntry, UserId, VoucherId,
+};
 
 /// The last other draw with the title of `voucher` that was cancelled, or ended without being drawn, before this one was drawn, or
 /// over: whoever did not like who won, or would have, could try again, also by draws that were made at once.
@@ -47,7 +50,9 @@ pub async fn version(
                     case when $3 then (
                       select row(ended_at, count(*)) from entries
                       where voucher_id = $1 and status <> 1 and place > 0 and entered_at < draw_time
-                      group by ended_at order by ended_at desc limit 1) end)::text
+                      group by ended_at order by ended_at desc limit 1) end,
+                    case when $3 then (
+                      select count(*) from voucher_steps where voucher_id = $1 and step = 'entry_removed') end)::text
          from vouchers join seckill_vouchers on voucher_id = id where id = $1 and draw_time is not null",
     );
     let query = query.bind(voucher.get()).bind(now).bind(with_service);
@@ -58,18 +63,28 @@ pub async fn version(
 }
 
 row! { EndedEntry: entry_id, place, outcome, at }
+row! { RemovedEntry: entry_id, reason, at }
 
 /// What became of the entries of the draw of `voucher`.
 pub async fn service(pool: &PgPool, voucher: VoucherId) -> Result<DrawService, StoreError> {
     let query = sqlx::query_as(
-        "select e.id as entry_id, place, case when status = 2 then 'offered' when is_passed then 'passed' else 'left' end as outcome, ended_at as at
+        "select e.id as entry_id, place,
+                case when status = 2 then 'offered' when is_passed then 'passed' when is_removed then 'removed' else 'left' end as outcome,
+                ended_at as at
          from entries e join vouchers v on v.id = e.voucher_id
          where e.voucher_id = $1 and status <> 1 and place > 0 and entered_at < draw_time order by place",
     );
-    let query = query.bind(voucher.get());
-    let work = Work::snapshot(READ_WITHIN, pool);
-    let ended = work.run(async |session| query.fetch_all(session).await).await?;
-    Ok(DrawService { voucher_id: voucher, ended })
+    let ended = query.bind(voucher.get());
+    let removed = sqlx::query_as(
+        "select (details->>'entry_id')::uuid as entry_id, details->>'reason' as reason, at
+         from voucher_steps where voucher_id = $1 and step = 'entry_removed' order by number",
+    );
+    let removed = removed.bind(voucher.get());
+    let read = async |session: &mut DatabaseSession| {
+        let ended = ended.fetch_all(&mut *session).await?;
+        Ok(DrawService { voucher_id: voucher, ended, removed: removed.fetch_all(session).await? })
+    };
+    Work::snapshot(READ_WITHIN, pool).run(read).await
 }
 
 row! {
@@ -140,17 +155,22 @@ pub async fn beacon(pool: &PgPool, voucher: VoucherId) -> Result<Option<String>,
 }
 
 /// Keeps the public number that goes into the draw of `voucher`: once, from the moment on at which its source publishes it,
-/// while the sale is on. From that moment until the draw [`vouchers::change`](super::vouchers::change) refuses what could change
+/// while the sale is on. `administrator` is `None` at the shell. From that moment until the draw [`vouchers::change`](super::vouchers::change) refuses what could change
 /// who wins.
 ///
 /// # Errors
 /// `not_found`: there is no such draw. `draw_open`: its source publishes the number later. `draw_closed`: it has another number,
 /// or takes none. `invalid_request`: it is no number of its source in its one spelling. `sale_paused`: everybody could compute the
 /// winners before anybody is drawn. `sale_ended`: nothing is drawn any more.
-pub async fn tell_number(pool: &PgPool, voucher: VoucherId, number: &str) -> Result<(), Stop> {
+pub async fn tell_number(
+    pool: &PgPool,
+    voucher: VoucherId,
+    number: &str,
+    administrator: Option<UserId>,
+) -> Result<(), Stop> {
     // The time is read when the sale is locked: a sale that ended meanwhile draws nothing. And a worker looks every second:
     // a number without a draw would let whoever reads the seed choose, by a later end, whether there is one.
-    let query = sqlx::query_scalar(
+    let query = sqlx::query_as(
         "with now as materialized (select sale_time() as now),
          judged as (
            select case
@@ -165,25 +185,34 @@ pub async fn tell_number(pool: &PgPool, voucher: VoucherId, number: &str) -> Res
          ), kept as (
            update vouchers set draw_beacon_number = $2, changed_at = now from judged, now
            where id = $1 and refusal is null and draw_beacon_number is null
+           returning changed_at
          )
-         select refusal from judged",
+         select refusal, (select changed_at from kept) from judged",
     )
     .bind(voucher.get())
     .bind(number);
-    let told: Option<Option<Code>> = Work::step_with(GIVES_WAY, pool)
+    let told: Option<Code> = Work::step_with(GIVES_WAY, pool)
         .run(async |session| {
             lock_sale(session, voucher).await?;
-            match query.fetch_optional(session).await {
-                Err(sqlx::Error::Database(error))
-                    if breaks(&*error, "draw_number_has_one_spelling") =>
-                {
-                    Ok(Some(Some(Code::InvalidRequest)))
-                }
-                told => told,
+            let told: Option<(Option<Code>, Option<DateTime<Utc>>)> =
+                match query.fetch_optional(&mut *session).await {
+                    Err(sqlx::Error::Database(error))
+                        if breaks(&*error, "draw_number_has_one_spelling") =>
+                    {
+                        return Ok(Some(Code::InvalidRequest));
+                    }
+                    told => told?,
+                };
+            let Some((refusal, kept_at)) = told else { return Ok(Some(Code::NotFound)) };
+            if let Some(at) = kept_at {
+                let details = json!({ "number": [null, number] });
+                let step = ("draw_number_set", &details);
+                write_step(session, voucher, step, administrator, at).await?;
             }
+            Ok(refusal)
         })
         .await?;
-    let Some(code) = told.unwrap_or(Some(Code::NotFound)) else { return Ok(()) };
+    let Some(code) = told else { return Ok(()) };
     let detail = match code {
         Code::NotFound => "this voucher has no draw",
         Code::DrawOpen => "its entries are not closed, or its public number is not published yet",

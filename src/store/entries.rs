@@ -8,8 +8,10 @@ use uuid::Uuid;
 
 use super::columns::{column, row};
 use super::statements::{Work, in_time, step_in_time};
-use super::{DatabaseClock, DatabaseSession, Service, StoreError, order_steps};
-use crate::model::{Clock, Entry, EntryStatus, HeldFor, Line, OrderId, Refusal, UserId, VoucherId};
+use super::{DatabaseClock, DatabaseSession, Service, Stop, StoreError, order_steps};
+use crate::model::{
+    Clock, Code, Entry, EntryStatus, HeldFor, Line, OrderId, Refusal, UserId, VoucherId,
+};
 
 row! { Entry: id, voucher_id, status, entered_at, place, offered_in_the_last_hour, order_id }
 
@@ -125,6 +127,39 @@ pub async fn enter(
     rows.iter().map(|row| granted(voucher, row, clock)).collect()
 }
 
+/// Takes an entry out of the draw or the line of `voucher`, and publishes why.
+///
+/// # Errors
+/// `voucher_not_found`. `entry_not_found`: it does not wait. `already_bought`: it was offered the order. `draw_closed`: the
+/// entries are closed, and the draw is to come.
+pub async fn remove(
+    pool: &PgPool,
+    voucher: VoucherId,
+    entry: Uuid,
+    reason: &str,
+    administrator: UserId,
+) -> Result<(), Stop> {
+    let query = sqlx::query_as("select * from remove_entry($1, $2, $3, $4)")
+        .bind(voucher.get())
+        .bind(entry)
+        .bind(reason)
+        .bind(administrator.get());
+    let row: (Option<Code>, Option<OrderId>) =
+        step_in_time(pool, async |session| query.fetch_one(session).await).await?;
+    let (refusal, detail) = match row {
+        (None, _) => return Ok(()),
+        (Some(Code::AlreadyBought), Some(order)) => (
+            Refusal::already_bought(order),
+            "the entry was offered this order: cancel or refund it",
+        ),
+        (Some(Code::EntryNotFound), _) => {
+            (Code::EntryNotFound.into(), "there is no such entry, or it waits no longer")
+        }
+        (Some(code), _) => return Err(code.into()),
+    };
+    Err(refusal.detail(detail).into())
+}
+
 /// The latest entry of `buyer` for `voucher`.
 pub async fn find(
     pool: &PgPool,
@@ -134,6 +169,7 @@ pub async fn find(
     let query = sqlx::query_as(
         "select e.id, e.voucher_id, e.entered_at, e.order_id, e.place / 64 as block, 0::bigint as offered_in_the_last_hour,
                 case
+                  when e.status = 3 and e.is_removed then 'removed'
                   when e.status = 3 then 'left'
                   when e.status = 2 and o.status = 1 then 'offered'
                   when e.status = 2 and o.status in (2, 3, 5) then 'bought'

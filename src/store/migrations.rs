@@ -69,7 +69,7 @@ impl From<sqlx::Error> for MigrationError {
 pub fn names_of(what: &str) -> Vec<&'static str> {
     let what = format!("create {what} ");
     let lines = MIGRATIONS.iter().flat_map(|(_, _, sql)| sql.lines());
-    lines.filter_map(|line| line.strip_prefix(&what)?.split([' ', '(']).next()).collect()
+    lines.filter_map(|line| line.strip_prefix(&what)?.split([' ', '(', ';']).next()).collect()
 }
 
 impl Database {

@@ -9,6 +9,7 @@ pub mod draws;
 mod durability;
 pub mod entries;
 pub mod error;
+pub mod event_log;
 pub mod keys;
 pub mod login_codes;
 pub mod login_limits;

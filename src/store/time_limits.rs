@@ -81,6 +81,7 @@ mod tests {
             "lock_sale",
             "take_step",
             "write_step",
+            "write_voucher_step",
             "judge_entry",
             "write_entry",
             "mark_line",
@@ -90,6 +91,7 @@ mod tests {
             "write_payment",
             "record_part",
             "record_return",
+            "complete_events",
             "ended_orders",
         ];
         assert_eq!(others.map(|(name, _)| name).collect::<Vec<_>>(), expected);

@@ -1,6 +1,7 @@
 //! Vouchers and their sales.
 
 use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
 use sqlx::error::DatabaseError;
 use sqlx::postgres::PgPool;
 use sqlx::{FromRow, Row};
@@ -10,7 +11,7 @@ use super::statements::{Work, in_time};
 use super::time_limits::GIVES_WAY;
 use super::{DatabaseClock, DatabaseSession, Stop, StoreError};
 use crate::model::voucher_terms::{DEFAULT_PAY_WITHIN_S, MAX_ENTRIES, NewVoucher, VoucherChange};
-use crate::model::{Beacon, Code, Refusal, Voucher, VoucherId};
+use crate::model::{Beacon, Code, Refusal, UserId, Voucher, VoucherId};
 
 row! {
     Voucher: id, title, subtitle, terms, value, price, pay_within_s, stock, initial_stock, begin_time,
@@ -29,7 +30,8 @@ macro_rules! columns {
 /// SQLSTATE of a number that its column cannot hold.
 const OUT_OF_RANGE: &str = "22003";
 
-/// Changes a voucher and its sale, together or not at all. Its revision moves.
+/// Changes a voucher and its sale, together or not at all, and writes what `administrator` (`None`: somebody at the shell) has
+/// changed. Its revision moves.
 ///
 /// # Errors
 /// `voucher_not_found`. `stock_is_sold`: more are sold than there would be. `sale_cancelled`: for good. `sale_ended`: orders of it were pruned, or it ended without its draw. `draw_closed`: the public
@@ -39,6 +41,7 @@ pub async fn change(
     pool: &PgPool,
     voucher: VoucherId,
     change: &VoucherChange,
+    administrator: Option<UserId>,
 ) -> Result<Voucher, Stop> {
     let now = super::order_steps::time(pool).await?;
     // The window that was, for the audit of earlier orders: the row as it was before this statement.
@@ -95,13 +98,74 @@ pub async fn change(
     let work = Work::step_with(GIVES_WAY, pool);
     let changed = work.run(async |session| {
         lock_sale(session, voucher).await?;
+        let before = sqlx::query_as(concat!(
+            "select ",
+            columns!(),
+            " from vouchers v join seckill_vouchers s on s.voucher_id = v.id where v.id = $1"
+        ));
+        let before = before.bind(voucher.get()).fetch_optional(&mut *session).await?;
         match query.fetch_optional(&mut *session).await {
-            Ok(Some(voucher)) => Ok(Ok(voucher)),
+            Ok(Some(changed)) => {
+                if let Some((step, details)) =
+                    before.and_then(|before| difference(&before, &changed))
+                {
+                    write_step(session, voucher, (step, &details), administrator, now).await?;
+                }
+                Ok(Ok(changed))
+            }
             Ok(None) => unchanged(session, voucher, now, change.title.as_deref()).await.map(Err),
             Err(error) => refusal(&error).map(Err).ok_or(error),
         }
     });
     Ok(changed.await??)
+}
+
+/// The step that leads from `before` to `after`: its name, and each member that differs, as it was and as it is.
+fn difference(before: &Voucher, after: &Voucher) -> Option<(&'static str, Value)> {
+    let members = |it: &Voucher| {
+        [
+            ("title", json!(it.title)),
+            ("subtitle", json!(it.subtitle)),
+            ("terms", json!(it.terms)),
+            ("value", json!(it.value)),
+            ("price", json!(it.price)),
+            ("pay_within_s", json!(it.pay_within_s)),
+            ("initial_stock", json!(it.initial_stock)),
+            ("begin_time", json!(it.begin_time)),
+            ("end_time", json!(it.end_time)),
+            ("paused", json!(it.paused)),
+        ]
+    };
+    let both = members(before).into_iter().zip(members(after));
+    let differs = both.filter(|(before, after)| before != after);
+    let details: Vec<_> = differs.map(|((name, was), (_, is))| (name, json!([was, is]))).collect();
+    let step = match *details {
+        [] => return None,
+        [("paused", _)] => {
+            if after.paused {
+                "paused"
+            } else {
+                "resumed"
+            }
+        }
+        [("initial_stock", _)] => "restocked",
+        _ => "changed",
+    };
+    Some((step, details.into_iter().collect()))
+}
+
+/// Writes a step of `administrator` into the log of `voucher`, whose sale the caller has locked.
+pub(super) async fn write_step(
+    session: &mut DatabaseSession,
+    voucher: VoucherId,
+    (step, details): (&str, &Value),
+    administrator: Option<UserId>,
+    at: DateTime<Utc>,
+) -> sqlx::Result<()> {
+    let write = "select write_voucher_step($1, $2, $3::jsonb, actor_administrator(), $4, $5)";
+    let write = sqlx::query(write).bind(voucher.get()).bind(step).bind(details.to_string());
+    let write = write.bind(administrator.map(UserId::get)).bind(at);
+    write.execute(session).await.map(drop)
 }
 
 /// What the database does not let be.

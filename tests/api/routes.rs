@@ -30,9 +30,11 @@ const LOCKED: i64 = 4;
 const WITHOUT_LOCK: i64 = 5;
 /// No voucher and no order has it.
 const NO_ID: &str = "777";
+const NO_ENTRY: &str = "00000000-0000-4000-8000-000000000000";
 const BUY: &str = "POST /api/vouchers/{id}/orders";
 const ENTER: &str = "POST /api/vouchers/{id}/entries";
 const LEAVE: &str = "DELETE /api/vouchers/{id}/entries";
+const REMOVE: &str = "DELETE /api/vouchers/{id}/entries/{entry_id}";
 const TELL: &str = "PUT /api/vouchers/{id}/draw";
 const CHANGE: &str = "PATCH /api/vouchers/{id}";
 /// The address of the client, before the proxy.
@@ -54,11 +56,13 @@ fn has_parameter(row: &Route, name: &str) -> bool {
 
 /// A request that only `user`, and what there is, keep the route from doing.
 fn asking(api: &Api, row: &Route, user: Option<i64>) -> RequestBuilder {
-    asking_with(api, row, user, if has_parameter(row, "before") { "?before=7" } else { "" })
+    let queries = [("before", "?before=7"), ("reason", "?reason=x")];
+    let query = queries.into_iter().find(|(name, _)| has_parameter(row, name));
+    asking_with(api, row, user, query.map_or("", |(_, query)| query))
 }
 
 fn asking_with(api: &Api, row: &Route, user: Option<i64>, query: &str) -> RequestBuilder {
-    let path = row.path.replace("{id}", NO_ID) + query;
+    let path = row.path.replace("{id}", NO_ID).replace("{entry_id}", NO_ENTRY) + query;
     let request = api.request(row.method.as_str(), &path).header("x-forwarded-for", ADDRESS);
     let request = match user {
         Some(user) => request.bearer_auth(api.world.token(user)),
@@ -90,7 +94,9 @@ fn provoking(api: &Api, row: &Route, code: Code) -> Option<RequestBuilder> {
         Code::Unauthenticated => asking(api, row, None),
         Code::Forbidden if row.who == Who::Gateway => asking(api, row, None),
         Code::Forbidden if row.who == Who::Administrator => asking(api, row, Some(BUYER)),
-        Code::Forbidden => asking(api, row, Some(BUYER)).json(&json!({ "user_id": "9" })),
+        Code::Forbidden if name(row) == BUY => {
+            asking(api, row, Some(BUYER)).json(&json!({ "user_id": "9" }))
+        }
         Code::InvalidRequest if row.who == Who::Gateway => signed(api, &json!({})),
         Code::InvalidRequest if description(row)["requestBody"].is_object() => {
             asking(api, row, Some(ADMINISTRATOR)).body("no JSON")
@@ -132,6 +138,14 @@ impl Played {
         self.seen.insert((operation.to_owned(), code.as_str()));
     }
 
+    /// The same of the removal of an entry.
+    async fn refuses_removal(&mut self, code: Code, voucher: VoucherId, entry: &str) {
+        let path = format!("/api/vouchers/{voucher}/entries/{entry}?reason=x");
+        let answer = self.api.call_as(ADMINISTRATOR, "DELETE", &path).await;
+        answer.problem(code.kind().status, code.as_str());
+        self.seen.insert((REMOVE.to_owned(), code.as_str()));
+    }
+
     /// What an administrator does with a voucher.
     async fn administer(&self, method: &str, path: &str, body: Value) {
         let token = self.api.world.token(ADMINISTRATOR);
@@ -150,9 +164,10 @@ impl Played {
         self.api.world.new_voucher(&new).await.id
     }
 
-    async fn enter(&self, voucher: VoucherId) {
+    /// The entry of the buyer.
+    async fn enter(&self, voucher: VoucherId) -> String {
         let path = format!("/api/vouchers/{voucher}/entries");
-        self.api.call_as(BUYER, "POST", &path).await.is(201);
+        self.api.call_as(BUYER, "POST", &path).await.is(201).text_of("entry_id").to_owned()
     }
 }
 
@@ -180,6 +195,19 @@ async fn purchases_and_entries(played: &mut Played) {
     let full = world.new_voucher(&full).await.id;
     played.enter(full).await;
     played.api.buy(BUYER, on_sale).await.is(201);
+    let [offered, removed] =
+        [world.voucher_with_line(0).await.id, world.voucher_with_line(0).await.id];
+    let entry = played.enter(offered).await;
+    let offer = format!(
+        "update seckill_vouchers set initial_stock = 1, stock = 1 where voucher_id = {offered};
+         select offer_to_line({offered}, array[78], false)"
+    );
+    run_sql(&world.database_url, &offer).await;
+    played.refuses_removal(Code::AlreadyBought, offered, &entry).await;
+    played.refuses_removal(Code::EntryNotFound, offered, NO_ENTRY).await;
+    let entry = played.enter(removed).await;
+    let path = format!("/api/vouchers/{removed}/entries/{entry}?reason=x");
+    played.api.call_as(ADMINISTRATOR, "DELETE", &path).await.is(204);
     for set in [
         redis::cmd("HSET").arg(world.keys.order_lock(user(LOCKED))).arg("somebody:1").arg(1),
         redis::cmd("SET").arg(world.keys.order_lock(user(WITHOUT_LOCK))).arg("no lock"),
@@ -198,6 +226,7 @@ async fn purchases_and_entries(played: &mut Played) {
         (Code::AlreadyBought, BUYER, ENTER, on_sale),
         (Code::LineClosed, OTHER, ENTER, on_sale),
         (Code::EntriesFull, OTHER, ENTER, full),
+        (Code::Forbidden, BUYER, ENTER, removed),
         (Code::SaleNotStarted, OTHER, ENTER, upcoming),
         (Code::SaleEnded, OTHER, ENTER, ended),
         (Code::SalePaused, OTHER, ENTER, paused),
@@ -221,7 +250,7 @@ async fn draws(played: &mut Played) {
     let told = played.drawn_until(TimeDelta::hours(1)).await;
     let paused = played.drawn_until(TimeDelta::hours(1)).await;
     let ended = played.drawn_until(TimeDelta::minutes(2)).await;
-    played.enter(told).await;
+    let entry = played.enter(told).await;
     played.api.world.set_time(midnight() + TimeDelta::minutes(2)).await;
     let (number, pause) = (json!({ "number": "7" }), json!({ "paused": true }));
     played.administer("PUT", &format!("/api/vouchers/{told}/draw"), number.clone()).await;
@@ -236,6 +265,7 @@ async fn draws(played: &mut Played) {
     ] {
         played.refuses(code, user, operation, voucher, body).await;
     }
+    played.refuses_removal(Code::DrawClosed, told, &entry).await;
 }
 
 async fn orders(played: &mut Played) {

@@ -72,6 +72,8 @@ async fn a_file_that_is_of_no_use_ends_the_program() {
         "SECKILL_PAYMENTS_URL",
         "SECKILL_PAYMENTS_SECRET",
         "SECKILL_PAYMENTS_SECRET_PREVIOUS",
+        "SECKILL_EVENTS_URL",
+        "SECKILL_EVENTS_SECRET",
     ] {
         let of_file = format!("{name}_FILE");
         for (path, words) in [

@@ -2,6 +2,8 @@
 
 mod draw_documents;
 mod draw_numbers;
+mod event_receivers;
+mod events;
 mod held_orders;
 mod held_rows;
 mod life;
@@ -10,3 +12,4 @@ mod lines;
 mod money;
 mod places;
 pub mod races;
+mod removed_entries;

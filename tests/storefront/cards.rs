@@ -51,7 +51,7 @@ async fn shop() -> Api {
     };
     api.world.new_voucher(&priced).await;
     let pause = VoucherChange { paused: Some(true), ..VoucherChange::default() };
-    vouchers::change(api.world.database.pool(), paused, &pause).await.unwrap();
+    vouchers::change(api.world.database.pool(), paused, &pause, None).await.unwrap();
     for (user, voucher) in [(2, sold_out), (2, line), (1, bought)] {
         api.buy(user, voucher).await.is(201);
     }

@@ -256,7 +256,7 @@ async fn a_sale_whose_stock_comes_back_is_announced_and_shown_again() {
     browser.until_text("#connection", "Live").await;
     let before = browser.value(PLACES).await;
     let more = VoucherChange { more_stock: 1, ..VoucherChange::default() };
-    vouchers::change(api.world.database.pool(), tea, &more).await.unwrap();
+    vouchers::change(api.world.database.pool(), tea, &more, None).await.unwrap();
     browser.until_text("#new-sales", "1 sale is on again").await;
     // It is not said any more, and keeps its place until somebody has the cards arranged.
     browser.until(&format!("!{SAYS_NOTHING_IS_ON}")).await;

@@ -35,6 +35,7 @@ test("what became of an offer is said by its order at once", () => {
   for (const [its, of, state] of [
     [null, null, null],
     [entry("left"), null, null],
+    [entry("removed"), null, "removed"],
     [entry("in_line"), null, "in_line"],
     [entry("offered"), order("unpaid"), "offered"],
     [entry("offered"), order("paid"), "bought"],

@@ -132,6 +132,7 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
         sms: Some(Box::new(ShownSms)),
         payments: Payments::Sandbox,
         ask_within: ASK_WITHIN,
+        events: None,
     };
     let ready = ReadyServer::prepare(options, gateways, args.until_stdin_closes).await?;
     let Some(ready) = ready else { return Ok(()) };

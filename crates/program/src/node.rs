@@ -15,14 +15,16 @@ use crate::sibling::Sibling;
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// A node has finished its open requests within this time, or it is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
-/// Variables of gateways, which `serve` refuses beside the log and the sandbox.
-const OF_GATEWAYS: [&str; 6] = [
+/// Variables of gateways, which `serve` refuses beside the log and the sandbox, and of the receiver of events.
+const OF_GATEWAYS: [&str; 8] = [
     "SECKILL_SMS_URL",
     "SECKILL_SMS_SECRET",
     "SECKILL_PAYMENTS",
     "SECKILL_PAYMENTS_URL",
     "SECKILL_PAYMENTS_SECRET",
     "SECKILL_PAYMENTS_SECRET_PREVIOUS",
+    "SECKILL_EVENTS_URL",
+    "SECKILL_EVENTS_SECRET",
 ];
 
 /// What a node is started with.

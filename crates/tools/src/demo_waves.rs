@@ -209,7 +209,7 @@ impl<'a> Waves<'a> {
         let pay_within_s = Some(i32::try_from(seconds)?);
         let change = VoucherChange { pay_within_s, ..VoucherChange::default() };
         for sale in &self.sales {
-            vouchers::change(self.database.pool(), sale.sale.voucher.id, &change).await?;
+            vouchers::change(self.database.pool(), sale.sale.voucher.id, &change, None).await?;
         }
         eprintln!("The time to pay is {seconds} s from now on.");
         Ok(())

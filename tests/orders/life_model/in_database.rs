@@ -232,7 +232,7 @@ fn or_refused(said: String) -> String {
 }
 
 async fn change(case: &Case<'_>, sale: Sale, change: VoucherChange) -> Option<String> {
-    let changed = vouchers::change(case.pool(), case.vouchers[sale], &change).await;
+    let changed = vouchers::change(case.pool(), case.vouchers[sale], &change, None).await;
     match changed {
         Ok(_) => Some("changed".to_owned()),
         Err(Stop::Refused(refusal)) => Some(refusal.code.as_str().to_owned()),
