@@ -47,6 +47,7 @@ create function by_charge_back() returns smallint language sql immutable as 'sel
 create function outside_the_gateway() returns smallint language sql immutable as 'select 4::smallint';
 
 -- Where messages go.
+create function to_phones() returns smallint language sql immutable as 'select 2::smallint';
 create function to_gateway() returns smallint language sql immutable as 'select 1::smallint';
 
 -- Who takes a step.

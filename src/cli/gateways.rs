@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::http::Uri;
 
-use crate::config::GatewaySettings;
+use crate::config::{GatewaySettings, Occasions};
 use crate::http::sms::{LogSms, SmsGateway};
 use crate::http::webhook::{SigningKey, Webhook};
 use crate::model::SystemClock;
@@ -18,7 +18,9 @@ use crate::orders::event_sender::EventReceiver;
 #[allow(missing_docs)] // the names and types say it
 pub struct Gateways {
     /// Sends login codes; without it nobody can log in.
-    pub sms: Option<Box<dyn SmsGateway>>,
+    pub sms: Option<Arc<dyn SmsGateway>>,
+    /// Of what buyers are told by text message.
+    pub occasions: Occasions,
     pub payments: Payments,
     /// How long an order waits at most for what the payment gateway says of its payment, before time cancels the order.
     pub ask_within: Duration,
@@ -67,7 +69,7 @@ impl Payments {
 /// The gateway that sends login codes; `None`: there is none.
 pub(super) fn sms_gateway(
     settings: &GatewaySettings<'_>,
-) -> anyhow::Result<Option<Box<dyn SmsGateway>>> {
+) -> anyhow::Result<Option<Arc<dyn SmsGateway>>> {
     match settings {
         GatewaySettings::Nothing => {
             tracing::warn!(
@@ -76,9 +78,9 @@ pub(super) fn sms_gateway(
             );
             Ok(None)
         }
-        GatewaySettings::Development => Ok(Some(Box::new(LogSms))),
+        GatewaySettings::Development => Ok(Some(Arc::new(LogSms))),
         GatewaySettings::Http { url, secret, .. } => {
-            Ok(Some(Box::new(webhook("SECKILL_SMS_URL", url, secret)?)))
+            Ok(Some(Arc::new(webhook("SECKILL_SMS_URL", url, secret)?)))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `seckill serve`, and the same server for a program that adds routes of its own.
 
 use std::future::Future;
+use std::mem;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::config::{
     self, ConfigError, EventArgs, GatewaySettings, HomeArgs, MAX_BURST, PaymentArgs, PhonePrefixes,
     SecretArgs, ServerArgs, SmsArgs, StoreArgs,
 };
+use crate::http::buyer_texts::{BuyerTexts, ToPhones};
 use crate::http::health::Health;
 use crate::http::revocations::Revocations;
 use crate::http::server::ServerLimits;
@@ -25,14 +27,16 @@ use crate::http::tokens::Tokens;
 use crate::http::unready;
 use crate::http::webhook::SigningKey;
 use crate::http::{self, App, AppParts, server};
-use crate::model::{SharedClock, SystemClock};
-use crate::orders::event_sender::EventSender;
+use crate::model::{Currency, SharedClock, SystemClock};
+use crate::orders::event_sender::{EventReceiver, EventSender};
+use crate::orders::outbox::Outbox;
 use crate::orders::{Orders, PaymentGateway};
 use crate::pages::sandbox::SandboxGateway;
 use crate::pages::{self, Site};
 use crate::purchase::{Purchases, PurchasesOptions};
 use crate::store::{self, Database, DatabaseDurability, Keys, MAX_INSTANCE, NodeName, Redis};
 use crate::telemetry;
+use crate::worker::Worker;
 
 /// Files that are not connections of clients.
 const OTHER_FILES: u64 = 128;
@@ -108,6 +112,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let gateways = Gateways {
         sms: sms_gateway(sms)?,
         payments: Payments::with(payments, is_private)?,
+        occasions: args.sms.sms_tell.clone(),
         ask_within: args.payments.payments_ask_within,
         events: event_receiver(events)?,
     };
@@ -150,7 +155,7 @@ pub struct ReadyServer {
     pub address: SocketAddr,
     pub limits: ServerLimits,
     pub stores: Stores,
-    events: Option<EventSender>,
+    tellers: Tellers,
     listener: TcpListener,
     http: &'static Runtime,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -213,19 +218,18 @@ impl ReadyServer {
         for lagging in database.lagging_sequences().await.unwrap_or_default() {
             tracing::warn!("{lagging}: the next ids are taken. Run seckill migrate as their owner");
         }
-        let events = gateways.events.take();
-        if events.is_some() && store::has_distributed_orders(database.pool()).await? {
+        let tellers = Tellers::of(&mut gateways, &database, &args.currency);
+        if !tellers.events.is_empty() && store::has_distributed_orders(database.pool()).await? {
             let what = "the data is distributed over Citus, where events of several vouchers have no common order: do \
-                        without SECKILL_EVENTS_URL";
+                        without SECKILL_EVENTS_URL and SECKILL_SMS_TELL";
             anyhow::bail!(ConfigError(what.to_owned()));
         }
-        let events = events.map(|receiver| EventSender::new(database.clone(), receiver));
         let limits = limits(&args)?;
         let handles = (database, redis);
         let event_streams = limits.connections.div_ceil(CONNECTIONS_PER_STREAM);
         let app =
             App::new(app_parts(args, &stores, secrets, handles, gateways, event_streams).await?);
-        Ok(Some(Self { app, address, limits, stores, events, listener, http, stop, is_announced }))
+        Ok(Some(Self { app, address, limits, stores, tellers, listener, http, stop, is_announced }))
     }
 
     /// Serves `routes` until the program is asked to stop, and stops in good order. `stopping` is called before the
@@ -235,7 +239,7 @@ impl ReadyServer {
         routes: Router,
         stopping: impl FnOnce() + Send + 'static,
     ) -> anyhow::Result<()> {
-        let Self { app, address, limits, stores, events, listener, http, stop, is_announced } =
+        let Self { app, address, limits, stores, tellers, listener, http, stop, is_announced } =
             self;
         if !is_announced {
             announce(address);
@@ -245,7 +249,7 @@ impl ReadyServer {
             "open http://{address}{base}/ in a browser; the board is at {base}/board, the API at {base}/docs; Ctrl-C stops"
         );
         let stop = drained(stop, app.clone(), stopping);
-        let workers = (app.orders.start_workers(), events.map(EventSender::start));
+        let workers = (app.orders.start_workers(), tellers.start());
         let serving = server::serve(listener, routes, limits, stop);
         http.spawn(serving).await.context("the server failed on a defect")?;
 
@@ -256,6 +260,34 @@ impl ReadyServer {
         app.health.stop();
         app.database.close().await;
         stores.close().await
+    }
+}
+
+/// Who tells programs and buyers what happened.
+struct Tellers {
+    events: Vec<EventSender>,
+    texts: Option<Outbox<ToPhones>>,
+}
+
+impl Tellers {
+    fn of(gateways: &mut Gateways, database: &Database, currency: &Currency) -> Self {
+        let programs = gateways.events.take();
+        let occasions = mem::take(&mut gateways.occasions);
+        let sms = gateways.sms.clone().filter(|_| !occasions.0.is_empty());
+        let buyers = sms.is_some().then(|| {
+            Box::new(BuyerTexts { database: database.clone(), occasions }) as Box<dyn EventReceiver>
+        });
+        let send = |receiver| EventSender::new(database.clone(), receiver);
+        let texts = sms.map(|sms| {
+            let phones = ToPhones { database: database.clone(), sms, currency: currency.clone() };
+            Outbox::new(database.clone(), phones)
+        });
+        Self { events: programs.into_iter().chain(buyers).map(send).collect(), texts }
+    }
+
+    fn start(self) -> Vec<Worker> {
+        let events = self.events.into_iter().map(EventSender::start);
+        events.chain(self.texts.map(Outbox::start)).collect()
     }
 }
 

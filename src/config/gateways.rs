@@ -6,7 +6,7 @@ use axum::http::Uri;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::{ConfigError, secret, variable};
+use super::{ConfigError, Occasions, secret, variable};
 
 /// What `SECKILL_SMS` and `SECKILL_PAYMENTS` call the kind for development.
 const LOG: &str = "log";
@@ -49,6 +49,18 @@ pub struct SmsArgs {
     #[arg(long, env = "SECKILL_SMS_SECRET", hide_env_values = true, value_name = "SECRET",
         value_parser = secret, help_heading = "Login codes")]
     pub sms_secret: Option<String>,
+
+    /// Of what buyers are told by text message, with commas between: offered, paid, refunded, cancelled
+    /// [default: of nothing]
+    #[arg(
+        long,
+        env = "SECKILL_SMS_TELL",
+        value_name = "LIST",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Login codes"
+    )]
+    pub sms_tell: Occasions,
 }
 
 /// How buyers pay.
@@ -122,7 +134,12 @@ impl SmsArgs {
     /// When a setting of the webhook is missing, or is there without the webhook.
     pub fn settings(&self, is_private: bool) -> Result<GatewaySettings<'_>, ConfigError> {
         let http = (self.sms_url.as_ref(), self.sms_secret.as_deref(), None);
-        settings(("SECKILL_SMS", LOG), self.sms, http, is_private)
+        let settings = settings(("SECKILL_SMS", LOG), self.sms, http, is_private)?;
+        if settings == GatewaySettings::Nothing && !self.sms_tell.0.is_empty() {
+            let what = "SECKILL_SMS_TELL is set and nothing sends text messages: set SECKILL_SMS";
+            return Err(ConfigError(what.to_owned()));
+        }
+        Ok(settings)
     }
 }
 
@@ -222,6 +239,7 @@ mod tests {
             sms: kind,
             sms_url: url.then(|| URL.parse().unwrap_or_default()),
             sms_secret: secret.then(|| SECRET.to_owned()),
+            sms_tell: Occasions::default(),
         }
     }
 

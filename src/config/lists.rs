@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use axum::http::HeaderValue;
 use ipnet::IpNet;
+use strum::VariantNames;
 
 use crate::model::normalized_phone;
 
@@ -29,6 +30,32 @@ impl FromStr for Phones {
             normalized_phone(text).ok_or_else(|| format!("{text:?} is not a phone number"))
         };
         items(text).map(phone).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// What buyers may be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
+#[allow(missing_docs)] // docs/reference.md says when
+pub enum Occasion {
+    Offered,
+    Paid,
+    Refunded,
+    Cancelled,
+}
+
+/// Some of it, with commas between.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Occasions(pub HashSet<Occasion>);
+
+impl FromStr for Occasions {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let occasion = |word: &str| {
+            let known = || format!("{word:?} is none of {}", Occasion::VARIANTS.join(", "));
+            word.parse::<Occasion>().map_err(|_| known())
+        };
+        items(text).map(occasion).collect::<Result<_, _>>().map(Self)
     }
 }
 

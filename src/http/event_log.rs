@@ -25,6 +25,10 @@ const ASK_AGAIN: Duration = Duration::from_secs(3600);
 /// `{"events": […]}` is answered with any 2xx. Each event may come more than once, by the same id.
 #[async_trait]
 impl EventReceiver for Webhook {
+    fn name(&self) -> &'static str {
+        "programs"
+    }
+
     async fn take(&self, events: &[Event]) -> Result<(), String> {
         self.send(&json!({ "events": events }), 1).await.map(drop)
     }

@@ -7,6 +7,7 @@ pub mod audits;
 pub mod auth;
 mod below;
 pub mod body;
+pub mod buyer_texts;
 mod docs_page;
 pub mod draw_documents;
 pub mod entries;

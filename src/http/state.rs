@@ -46,7 +46,7 @@ pub struct AppParts {
     /// What the process can reach.
     pub health: Health,
     /// Sends login codes; without it nobody can log in.
-    pub sms: Option<Box<dyn SmsGateway>>,
+    pub sms: Option<Arc<dyn SmsGateway>>,
     /// Streams of events that may be open at once, all together.
     pub event_streams: usize,
     pub settings: ServerArgs,

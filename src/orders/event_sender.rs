@@ -7,20 +7,21 @@ use std::fmt::Debug;
 
 use async_trait::async_trait;
 
-use super::gateway_work::pause_after;
+use super::outbox::pause_after;
 use crate::store::event_log::{self, Event};
 use crate::store::{Database, StoreError, order_steps};
 use crate::telemetry::name;
 use crate::worker::{Chore, Worker};
 
-/// The reader's name in the table of positions.
-const READER: &str = "programs";
 /// Events that are told at once.
 const AT_ONCE: i64 = 100;
 
 /// Takes events.
 #[async_trait]
 pub trait EventReceiver: Send + Sync + Debug {
+    /// Its name in the table of positions.
+    fn name(&self) -> &'static str;
+
     /// Takes `events`, the oldest first: all of them, or none. The error says in words, for the log and for administrators, why
     /// not.
     async fn take(&self, events: &[Event]) -> Result<(), String>;
@@ -49,34 +50,34 @@ impl EventSender {
     /// # Errors
     /// When the database does not answer.
     pub async fn step(&self) -> Result<usize, StoreError> {
-        let pool = self.database.pool();
+        let (pool, reader) = (self.database.pool(), self.receiver.name());
         let complete_to = event_log::complete_to(pool).await?;
-        let position = event_log::position(pool, READER, complete_to).await?;
+        let position = event_log::position(pool, reader, complete_to).await?;
         let Some(from) = position else { return Ok(0) };
         // Also one that may not be told yet.
         let oldest = event_log::list(pool, from, i64::MAX, 1).await?;
         let now = order_steps::time(pool).await?;
         let age_s = oldest.first().map_or(0.0, |oldest| (now - oldest.at).as_seconds_f64());
-        metrics::gauge!(name::EVENT_OLDEST_AGE).set(age_s.max(0.0));
+        metrics::gauge!(name::EVENT_OLDEST_AGE, "reader" => reader).set(age_s.max(0.0));
         let events = event_log::list(pool, from, complete_to, AT_ONCE).await?;
         let Some(last) = events.last() else {
             if from < complete_to {
                 // These numbers were drawn for nothing.
-                event_log::advance(pool, READER, from, complete_to).await?;
+                event_log::advance(pool, reader, from, complete_to).await?;
             }
             return Ok(0);
         };
-        let claimed = event_log::claim(pool, READER, from).await?;
+        let claimed = event_log::claim(pool, reader, from).await?;
         let Some(attempt) = claimed else { return Ok(0) };
         match self.tell(&events).await {
             Ok(()) => {
-                event_log::advance(pool, READER, from, last.position).await?;
+                event_log::advance(pool, reader, from, last.position).await?;
                 Ok(events.len())
             }
             Err(error) => {
                 tracing::warn!(attempt, error, after = from, "events wait");
                 let pause_s = pause_after(attempt).as_secs_f64();
-                event_log::put_off(pool, READER, (from, attempt), &error, pause_s).await?;
+                event_log::put_off(pool, reader, (from, attempt), &error, pause_s).await?;
                 Ok(0)
             }
         }

@@ -49,6 +49,7 @@ impl Receiver for ToGateway {
                 Ok(true)
             }
             MessageKind::AskPayment => self.ask(payment).await,
+            kind => unreachable!("{kind:?} is no message to the gateway"),
         }
     }
 
@@ -69,6 +70,7 @@ impl Receiver for ToGateway {
                 tracing::info!(%payment, attempt, error, "the gateway does not say whether a payment was paid");
                 Some(pause_after(attempt).min(LONGEST_ASK_PAUSE))
             }
+            kind => unreachable!("{kind:?} is no message to the gateway"),
         }
     }
 

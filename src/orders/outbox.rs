@@ -97,11 +97,16 @@ impl Outbox<ToGateway> {
         gateway: Arc<dyn PaymentGateway>,
     ) -> Self {
         let receiver = ToGateway::new(database.clone(), purchases, gateway);
-        Self { database, receiver, writing: Arc::default() }
+        Self::new(database, receiver)
     }
 }
 
 impl<R: Receiver> Outbox<R> {
+    /// Of messages in `database`.
+    pub fn new(database: Database, receiver: R) -> Self {
+        Self { database, receiver, writing: Arc::default() }
+    }
+
     /// Takes steps, in a task of its own.
     pub fn start(self) -> Worker {
         Worker::start(self)
@@ -156,7 +161,7 @@ impl<R: Receiver> Chore for Outbox<R> {
 }
 
 /// How long to wait after so many attempts, give or take a quarter: not all of them at one moment.
-pub(super) fn pause_after(attempts: i32) -> Duration {
+pub(crate) fn pause_after(attempts: i32) -> Duration {
     let doublings = attempts.clamp(1, 20).unsigned_abs() - 1;
     let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
     pause.mul_f64(rand::rng().random_range(0.75..1.25))

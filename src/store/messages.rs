@@ -10,7 +10,7 @@ use super::columns::{column, row};
 use super::payments::PaymentId;
 use super::statements::{Work, in_time};
 use super::time_limits::GIVES_WAY;
-use crate::model::{OrderId, VoucherId};
+use crate::model::{OrderId, OrderStatus, VoucherId};
 
 /// To whom messages go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,8 @@ use crate::model::{OrderId, VoucherId};
 pub enum Channel {
     /// The payment gateway.
     Gateway = 1,
+    /// Buyers, by text message.
+    Phones = 2,
 }
 
 /// What a message says.
@@ -30,6 +32,14 @@ pub enum MessageKind {
     CancelPayment,
     /// Was a pending payment paid? Time would cancel its order.
     AskPayment,
+    /// A buyer who stood in line, or was drawn, is offered an order.
+    TellOffered,
+    /// The order is paid; or a buyer who stood in line has an order that costs nothing.
+    TellPaid,
+    /// The money of the order is back.
+    TellRefunded,
+    /// The seller cancelled the order, or its sale.
+    TellCancelled,
 }
 
 column!(MessageKind: &str);
@@ -49,7 +59,7 @@ pub struct MessageId {
     pub kind: MessageKind,
     pub voucher_id: VoucherId,
     pub order_id: OrderId,
-    /// The payment's.
+    /// The payment's; of a text, that of the step in the log.
     pub number: i32,
 }
 
@@ -60,6 +70,51 @@ impl MessageId {
     pub const fn payment(self) -> PaymentId {
         PaymentId { voucher: self.voucher_id, order: self.order_id, number: self.number }
     }
+}
+
+/// Writes what buyers are to be told. What was written before is not told again.
+pub async fn tell_buyers(pool: &PgPool, texts: &[MessageId]) -> Result<(), StoreError> {
+    let query = sqlx::query(
+        "insert into messages (voucher_id, order_id, kind, number, channel, next_attempt_at, created_at)
+         select *, to_phones(), sale_time(), sale_time()
+         from unnest($1::bigint[], $2::bigint[], $3::text[], $4::integer[])
+         on conflict do nothing",
+    )
+    .bind(texts.iter().map(|text| text.voucher_id.get()).collect::<Vec<_>>())
+    .bind(texts.iter().map(|text| text.order_id.get()).collect::<Vec<_>>())
+    .bind(texts.iter().map(|text| <&str>::from(text.kind)).collect::<Vec<_>>())
+    .bind(texts.iter().map(|text| text.number).collect::<Vec<_>>());
+    in_time(pool, async |session| query.execute(session).await.map(drop)).await
+}
+
+/// What a text to the buyer of an order says.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)] // the names say it
+pub struct Told {
+    /// `None`: the user was erased.
+    pub phone: Option<String>,
+    pub title: String,
+    pub status: OrderStatus,
+    pub amount: i64,
+    pub pay_by: Option<DateTime<Utc>>,
+    pub is_sale_cancelled: bool,
+    pub now: DateTime<Utc>,
+}
+
+row! { Told: phone, title, status, amount, pay_by, is_sale_cancelled, now }
+
+/// The same as it is now; `None`: there is no such order any more.
+pub async fn find_told(pool: &PgPool, message: MessageId) -> Result<Option<Told>, StoreError> {
+    let query = sqlx::query_as(
+        "select u.phone, v.title, o.status, o.amount, o.pay_by, s.cancelled_at is not null as is_sale_cancelled,
+                sale_time() as now
+         from orders o join users u on u.id = o.user_id join vouchers v on v.id = o.voucher_id
+         join seckill_vouchers s on s.voucher_id = o.voucher_id
+         where o.id = $1 and o.voucher_id = $2",
+    )
+    .bind(message.order_id.get())
+    .bind(message.voucher_id.get());
+    in_time(pool, async |session| query.fetch_optional(session).await).await
 }
 
 /// No claim and no pause is as long as ten minutes: one that ends later was made before the clock went back. `$1` is now.

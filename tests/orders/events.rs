@@ -29,6 +29,10 @@ struct Kept {
 
 #[async_trait]
 impl EventReceiver for Kept {
+    fn name(&self) -> &'static str {
+        "programs"
+    }
+
     async fn take(&self, events: &[Event]) -> Result<(), String> {
         self.sent.lock().unwrap().push(json!(events));
         let mut refusals = self.refusals.lock().unwrap();
@@ -71,7 +75,7 @@ fn kind(event: &Value) -> String {
 }
 
 /// Until no event can come before those that there are: transactions of other tests, on the same server, hold them up.
-async fn until_complete(world: &World) {
+pub async fn until_complete(world: &World) {
     let complete =
         "select complete_events() >= case when is_called then last_value else 0 end from event_seq";
     eventually("all events are complete", async || {
@@ -197,6 +201,10 @@ struct Stuck(Arc<Notify>);
 
 #[async_trait]
 impl EventReceiver for Stuck {
+    fn name(&self) -> &'static str {
+        "programs"
+    }
+
     async fn take(&self, _: &[Event]) -> Result<(), String> {
         self.0.notify_one();
         pending().await

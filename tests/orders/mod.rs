@@ -1,9 +1,10 @@
 //! What happens to an order after it was placed: money, steps, races between two of them.
 
+mod buyer_texts;
 mod draw_documents;
 mod draw_numbers;
 mod event_receivers;
-mod events;
+pub mod events;
 mod held_orders;
 mod held_rows;
 mod life;

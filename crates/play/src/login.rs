@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use seckill::http::address::Peer;
 use seckill::http::problem::Code;
-use seckill::http::sms::{LogSms, SmsGateway};
+use seckill::http::sms::{BuyerText, LogSms, SmsGateway};
 use seckill::http::{ApiError, App};
 use seckill::model::UserId;
 use serde_json::Value;
@@ -41,6 +41,10 @@ impl SmsGateway for ShownSms {
         let sent = Some((phone.to_owned(), code.to_owned()));
         SENT.try_with(|place| place.replace(sent)).map_err(|error| error.to_string())?;
         LogSms.send_login_code(phone, code, expires_in_s).await
+    }
+
+    async fn send_text(&self, text: &BuyerText<'_>) -> Result<(), String> {
+        LogSms.send_text(text).await
     }
 }
 

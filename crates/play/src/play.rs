@@ -13,7 +13,7 @@ use program::sibling::Sibling;
 use seckill::cli::gateways::{Gateways, Payments};
 use seckill::cli::serve::{ReadyServer, ServerOptions};
 use seckill::config::{
-    BasePath, HomeArgs, MAX_BURST, RedisSettings, SecretArgs, ServerArgs, StoreArgs,
+    BasePath, HomeArgs, MAX_BURST, Occasions, RedisSettings, SecretArgs, ServerArgs, StoreArgs,
 };
 use seckill::http::address::reachable;
 use seckill::http::{App, api, served};
@@ -129,7 +129,8 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
         home,
     };
     let gateways = Gateways {
-        sms: Some(Box::new(ShownSms)),
+        sms: Some(Arc::new(ShownSms)),
+        occasions: Occasions::default(),
         payments: Payments::Sandbox,
         ask_within: ASK_WITHIN,
         events: None,

@@ -117,6 +117,7 @@ impl InDatabase {
                 self.ask(case, Step::NotPaid(nth, number)).await;
                 Some(format!("asked {nth}.{number}"))
             }
+            kind => unreachable!("{kind:?} is no message to the gateway"),
         }
     }
 

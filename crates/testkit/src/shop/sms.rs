@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use seckill::http::sms::SmsGateway;
+use seckill::http::sms::{BuyerText, SmsGateway};
 use seckill::http::webhook::Webhook;
 use seckill::model::ManualClock;
 
@@ -15,6 +15,11 @@ pub struct KeptSms(pub Arc<Mutex<Vec<(String, String)>>>);
 impl SmsGateway for KeptSms {
     async fn send_login_code(&self, phone: &str, code: &str, _: u64) -> Result<(), String> {
         self.0.lock().unwrap().push((phone.to_owned(), code.to_owned()));
+        Ok(())
+    }
+
+    async fn send_text(&self, text: &BuyerText<'_>) -> Result<(), String> {
+        self.0.lock().unwrap().push((text.phone.to_owned(), text.text.clone()));
         Ok(())
     }
 }
@@ -35,12 +40,12 @@ impl Gateway {
         kept: &KeptSms,
         secret: &[u8],
         clock: &Arc<ManualClock>,
-    ) -> Option<Box<dyn SmsGateway>> {
+    ) -> Option<Arc<dyn SmsGateway>> {
         match self {
-            Self::Kept => Some(Box::new(kept.clone())),
+            Self::Kept => Some(Arc::new(kept.clone())),
             Self::Webhook(url) => {
                 let webhook = Webhook::new(url.parse().unwrap(), secret, clock.clone());
-                Some(Box::new(webhook.unwrap()))
+                Some(Arc::new(webhook.unwrap()))
             }
             Self::Nothing => None,
         }
