@@ -565,9 +565,13 @@ begin
         for no key update skip locked
     ) own;
     if until > at then
-        asked := send_of_pending(voucher, unasked, 'ask_payment', at);
+        perform send_of_pending(voucher, unasked, 'ask_payment', at);
+        -- What was written counts: a payment may have failed meanwhile.
+        asked := array(select m.order_id from messages m
+                       where m.order_id = any (unasked) and m.voucher_id = voucher and m.kind = 'ask_payment'
+                         and m.next_attempt_at = at);
         update orders set asked_until = until where voucher_id = voucher and id = any (asked);
-        due := (select array_agg(own) from unnest(due) own where own = any (asked) is not true);
+        due := (select array_agg(own) from unnest(due) own where own <> all (asked));
     end if;
     if due is null then
         return 0;
@@ -1145,26 +1149,18 @@ begin
 end
 $$;
 
--- The same about each pending payment of the orders `ids`. Nobody asks about one of which no buyer was told where to pay. Returns
--- the orders of the payments.
-create function send_of_pending(voucher bigint, ids bigint[], what text, at timestamptz) returns bigint[]
+-- The same about each pending payment of the orders `ids`. Nobody asks about one of which no buyer was told where to pay.
+create function send_of_pending(voucher bigint, ids bigint[], what text, at timestamptz) returns void
 language plpgsql
 as $$
-declare
-    told bigint[];
 begin
-    with sent as (
-        insert into messages (voucher_id, order_id, kind, number, channel, next_attempt_at, created_at)
-        select voucher, p.order_id, what, p.number, to_gateway(), at, at
-        from payments p
-        where p.order_id = any (ids) and p.voucher_id = voucher and p.status = payment_pending()
-          and (what <> 'ask_payment' or p.pay_url is not null)
-        on conflict (voucher_id, order_id, kind, number)
-        do update set next_attempt_at = excluded.next_attempt_at, attempts = messages.attempts + 1
-        returning order_id
-    )
-    select array_agg(order_id) into told from sent;
-    return told;
+    insert into messages (voucher_id, order_id, kind, number, channel, next_attempt_at, created_at)
+    select voucher, p.order_id, what, p.number, to_gateway(), at, at
+    from payments p
+    where p.order_id = any (ids) and p.voucher_id = voucher and p.status = payment_pending()
+      and (what <> 'ask_payment' or p.pay_url is not null)
+    on conflict (voucher_id, order_id, kind, number)
+    do update set next_attempt_at = excluded.next_attempt_at, attempts = messages.attempts + 1;
 end
 $$;
 
