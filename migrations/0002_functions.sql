@@ -569,8 +569,8 @@ $$;
 -- for a silent gateway, they delay no other. The time begins with the question, so that also orders whose time was over while no
 -- server ran are asked for.
 --
--- It is written `status <`, so that the planner cannot go by the index of all unpaid orders (`status =`), which
--- it takes for the cheapest while the table has no statistics, and which a backlog makes long.
+-- The state is asked for within a `case`, so that the planner cannot go by an index of unpaid orders, which it takes for the cheapest
+-- while the table has no statistics, and which a backlog makes long.
 create function expire_orders(voucher bigint, ids bigint[], ask_within_s double precision) returns bigint
 language plpgsql
 set enable_seqscan = off
@@ -580,26 +580,28 @@ declare
     at timestamptz;
     until timestamptz;
     due bigint[];
-    to_ask bigint[];
+    unasked bigint[];
+    asked bigint[];
 begin
     perform lock_sale(voucher);
     at := sale_time();
     until := at + make_interval(secs => ask_within_s);
-    select array_agg(own.id) filter (where not own.is_under_way), array_agg(own.id) filter (where own.is_under_way)
-    into due, to_ask
+    select array_agg(own.id), array_agg(own.id) filter (where own.asked_until is null) into due, unasked
     from (
-        select o.id,
-               o.asked_until is null and until > at and exists (
-                   select from payments p where p.order_id = o.id and p.voucher_id = voucher
-                      and p.status = payment_pending() and p.pay_url is not null) as is_under_way
-        from orders o
-        where o.id = any (ids) and o.voucher_id = voucher and o.status < order_paid()
-          and coalesce(o.asked_until, o.pay_by) <= at
+        select o.id, o.asked_until from orders o
+        where o.id = any (ids) and o.voucher_id = voucher
+          and case when o.status = order_unpaid() then coalesce(o.asked_until, o.pay_by) end <= at
         for no key update skip locked
     ) own;
-    if to_ask is not null then
-        update orders set asked_until = until where voucher_id = voucher and id = any (to_ask);
-        perform send_of_pending(voucher, to_ask, 'ask_payment', at);
+    if until > at then
+        perform send_of_pending(voucher, unasked, 'ask_payment', at);
+        -- What was written counts: a payment may have failed meanwhile.
+        asked := array(
+            select own from unnest(unasked) own
+            where at = any (array(select m.next_attempt_at from messages m
+                                  where m.order_id = own and m.voucher_id = voucher and m.kind = 'ask_payment')));
+        update orders set asked_until = until where voucher_id = voucher and id = any (asked);
+        due := (select array_agg(own) from unnest(due) own where own <> all (asked));
     end if;
     if due is null then
         return 0;
@@ -626,11 +628,13 @@ set lock_timeout = '350ms'
 as $$
 declare
     at timestamptz;
+    bought orders%rowtype;
 begin
-    perform from orders o where o.id = own and o.voucher_id = voucher for no key update;
+    select o.* into bought from orders o where o.id = own and o.voucher_id = voucher for no key update;
     at := sale_time();
-    update orders set asked_until = case when pay_by <= at then at end
-    where id = own and voucher_id = voucher and status < order_paid() and asked_until > at;
+    if bought.status = order_unpaid() and bought.asked_until > at then
+        update orders set asked_until = case when pay_by <= at then at end where id = own and voucher_id = voucher;
+    end if;
     perform end_message(voucher, own, 'ask_payment', payment_number);
 end
 $$;
@@ -1218,14 +1222,16 @@ begin
 end
 $$;
 
--- The same about each pending payment of the orders `ids`.
+-- The same about each pending payment of the orders `ids`. Nobody asks about one of which no buyer was told where to pay.
 create function send_of_pending(voucher bigint, ids bigint[], what text, at timestamptz) returns void
 language plpgsql
 as $$
 begin
     insert into messages (voucher_id, order_id, kind, number, channel, next_attempt_at, created_at)
     select voucher, p.order_id, what, p.number, to_gateway(), at, at
-    from payments p where p.order_id = any (ids) and p.voucher_id = voucher and p.status = payment_pending()
+    from payments p
+    where p.order_id = any (ids) and p.voucher_id = voucher and p.status = payment_pending()
+      and (what <> 'ask_payment' or p.pay_url is not null)
     on conflict (voucher_id, order_id, kind, number)
     do update set next_attempt_at = excluded.next_attempt_at, attempts = messages.attempts + 1;
 end

@@ -306,10 +306,9 @@ const BROKEN_MONEY: &str = "
       union all
       select r.voucher_id, r.order_id, 'refunds wait, and no message asks the gateway for them'
       from refunds r
-      where r.status = refund_waiting() and ($1::bigint is null or r.voucher_id = $1)
-        and not exists (select from messages m
-                        where m.order_id = r.order_id and m.number = r.number and m.voucher_id = r.voucher_id
-                          and m.kind = 'refund' and m.next_attempt_at is not null)
+      left join messages m
+        on m.order_id = r.order_id and m.number = r.number and m.voucher_id = r.voucher_id and m.kind = 'refund'
+      where r.status = refund_waiting() and m.next_attempt_at is null and ($1::bigint is null or r.voucher_id = $1)
       union all
       select r.voucher_id, r.order_id, 'payments went back twice'
       from refunds r
