@@ -98,26 +98,39 @@ pub async fn change(
     let work = Work::step_with(GIVES_WAY, pool);
     let changed = work.run(async |session| {
         lock_sale(session, voucher).await?;
-        let before = sqlx::query_as(concat!(
-            "select ",
-            columns!(),
-            " from vouchers v join seckill_vouchers s on s.voucher_id = v.id where v.id = $1"
-        ));
-        let before = before.bind(voucher.get()).fetch_optional(&mut *session).await?;
+        let before = find(session, voucher).await?;
         match query.fetch_optional(&mut *session).await {
-            Ok(Some(changed)) => {
-                if let Some((step, details)) =
-                    before.and_then(|before| difference(&before, &changed))
-                {
-                    write_step(session, voucher, (step, &details), administrator, now).await?;
-                }
-                Ok(Ok(changed))
+            Ok(Some(after)) => {
+                log_change(session, before.as_ref(), &after, administrator, now).await?;
+                Ok(Ok(after))
             }
             Ok(None) => unchanged(session, voucher, now, change.title.as_deref()).await.map(Err),
             Err(error) => refusal(&error).map(Err).ok_or(error),
         }
     });
     Ok(changed.await??)
+}
+
+async fn find(session: &mut DatabaseSession, voucher: VoucherId) -> sqlx::Result<Option<Voucher>> {
+    let query = sqlx::query_as(concat!(
+        "select ",
+        columns!(),
+        " from vouchers v join seckill_vouchers s on s.voucher_id = v.id where v.id = $1"
+    ));
+    query.bind(voucher.get()).fetch_optional(session).await
+}
+
+async fn log_change(
+    session: &mut DatabaseSession,
+    before: Option<&Voucher>,
+    after: &Voucher,
+    administrator: Option<UserId>,
+    at: DateTime<Utc>,
+) -> sqlx::Result<()> {
+    let Some((step, details)) = before.and_then(|before| difference(before, after)) else {
+        return Ok(());
+    };
+    write_step(session, after.id, (step, &details), administrator, at).await
 }
 
 /// The step that leads from `before` to `after`: its name, and each member that differs, as it was and as it is.
