@@ -538,6 +538,36 @@ begin
 end
 $$;
 
+-- What an administrator can change of a voucher.
+create function voucher_terms(voucher bigint) returns jsonb
+language plpgsql
+as $$
+begin
+    return (select to_jsonb(it) from (
+        select v.title, v.subtitle, v.terms, v.value, s.price, s.pay_within_s, s.initial_stock, s.begin_time, s.end_time, s.paused
+        from vouchers v join seckill_vouchers s on s.voucher_id = v.id where v.id = voucher) it);
+end
+$$;
+
+-- An administrator has changed a voucher, which was as `before`: what differs goes into the log. The caller has locked the sale.
+create function log_voucher_change(voucher bigint, actor_id bigint, before jsonb) returns void
+language plpgsql
+as $$
+declare
+    after jsonb := voucher_terms(voucher);
+    details jsonb := (select jsonb_object_agg(member, jsonb_build_array(before -> member, after -> member))
+                      from jsonb_object_keys(after) member where before -> member <> after -> member);
+begin
+    if details is not null then
+        perform write_voucher_step(
+            voucher,
+            case when details - 'paused' <> '{}' then case when details - 'initial_stock' = '{}' then 'restocked' else 'changed' end
+                 when (after -> 'paused')::boolean then 'paused' else 'resumed' end,
+            details, actor_administrator(), actor_id, sale_time());
+    end if;
+end
+$$;
+
 -- Cancels an unpaid order. Its voucher is on sale again, and the gateway is to be told of a payment that is pending. Returns why
 -- it was not done, or null, and the state that the order has now.
 create function cancel_order(
@@ -1503,6 +1533,44 @@ begin
     end if;
     update event_horizon set complete_to = pending, reached = drawn, waits_for = pg_current_xact_id();
     return pending;
+end
+$$;
+
+-- Up to `at_most` events with a number above `after` and up to `up_to`, in their order: what happened, read from the orders (the
+-- purchase, number 0 of an order) and from the logs of steps. `takes_stock`: it may have left nothing to sell.
+create function events_between(after bigint, up_to bigint, at_most bigint)
+returns table (
+    "position" bigint, voucher_id bigint, order_id bigint, number integer, kind text, at timestamptz, user_id bigint,
+    status smallint, amount bigint, actor smallint, actor_id bigint, details jsonb, takes_stock boolean
+)
+language plpgsql
+set enable_seqscan = off
+as $$
+begin
+    return query
+    (select o.seq, o.voucher_id, o.id, 0,
+            case when o.amount = 0 then 'order.paid' when e.id is null then 'order.placed' else 'entry.offered' end,
+            o.created_at, o.user_id, case o.amount when 0 then order_paid() else order_unpaid() end, o.amount,
+            case when e.id is null then actor_buyer() else actor_time() end, case when e.id is null then o.user_id end,
+            jsonb_strip_nulls(jsonb_build_object('pay_by', o.pay_by, 'entry_id', e.id)), true
+     from orders o left join lateral (
+         select x.id from entries x
+         where x.voucher_id = o.voucher_id and x.user_id = o.user_id and x.order_id = o.id limit 1
+     ) e on true
+     where o.seq > after and o.seq <= up_to order by o.seq limit at_most)
+    union all
+    (select s.seq, s.voucher_id, s.order_id, s.number,
+            'order.' || case when s.step = 'cancelled' and s.actor = actor_time() then 'expired' else s.step end,
+            s.at, o.user_id, s.status_after, o.amount, s.actor, s.actor_id, '{}'::jsonb,
+            exists (select from order_transitions() t where t.step = s.step and t.stock_change < 0)
+     from order_steps s join orders o on o.id = s.order_id and o.voucher_id = s.voucher_id
+     where s.seq > after and s.seq <= up_to order by s.seq limit at_most)
+    union all
+    (select s.seq, s.voucher_id, null, s.number,
+            case s.step when 'entry_removed' then 'entry.removed' else 'voucher.' || s.step end,
+            s.at, null, null, null, s.actor, s.actor_id, s.details, s.details ? 'initial_stock'
+     from voucher_steps s where s.seq > after and s.seq <= up_to order by s.seq limit at_most)
+    order by 1 limit at_most;
 end
 $$;
 

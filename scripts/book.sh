@@ -22,7 +22,7 @@ tools=${CARGO_TARGET_DIR:-target}/book
 mkdir -p "$book"
 rm -rf "$book/src" "$book/html"
 mkdir -p "$book/src"
-cp -r docs/*.md docs/images docs/ladder "$book/src"
+cp -r docs/*.md docs/images docs/ladder docs/receivers "$book/src"
 cp docs/book/book.toml docs/book/diagrams.js "$tools/mermaid.min.js" "$book"
 
 # --- The contents ----------------------------------------------------------------------------
@@ -47,7 +47,7 @@ contents() { # contents ENDING: the pages of one language
         case $1:$name in .md:*.zh-CN.md | *:ladder/r[0-9]*) continue ;; esac
         entry '  ' "$name"
     done
-    for page in locks reference check judged reliability operations benchmarks postgresql scaling; do entry '' "$page$1"; done
+    for page in locks reference events check judged reliability operations benchmarks postgresql scaling; do entry '' "$page$1"; done
 }
 
 {

@@ -1,8 +1,8 @@
 //! Entries: buyers enter a draw or stand in line, and what is published of a draw.
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use super::vouchers::PathId;
 use super::{ApiError, App};
 use crate::model::voucher_terms::check_reason;
 use crate::model::{
-    Draw, DrawService, Entry, Line, PUBLIC_NUMBER, UserId, VoucherId, is_public_number,
+    Draw, DrawService, Entry, InvalidId, Line, PUBLIC_NUMBER, UserId, VoucherId, is_public_number,
 };
 use crate::store::{Database, ReadCache, Service, draws, entries};
 
@@ -72,6 +72,22 @@ pub async fn leave(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// A voucher and an entry from the path.
+#[derive(Debug)]
+pub struct EntryPath(VoucherId, Uuid);
+
+impl<S: Send + Sync> FromRequestParts<S> for EntryPath {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let no_id = || ApiError::invalid(InvalidId.to_string());
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let Path((voucher, entry)) = path.map_err(|_| no_id())?;
+        let voucher = voucher.parse().map_err(|_| no_id())?;
+        let entry = entry.parse().map_err(|_| ApiError::invalid("the id of an entry is a UUID"))?;
+        Ok(Self(voucher, entry))
+    }
+}
+
 /// Why an entry is removed.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -92,10 +108,9 @@ pub struct Removal {
 pub async fn remove(
     State(app): State<App>,
     AdminSession { user }: AdminSession,
-    path: Result<Path<(VoucherId, Uuid)>, PathRejection>,
+    EntryPath(voucher, entry): EntryPath,
     UrlQuery(Removal { reason }): UrlQuery<Removal>,
 ) -> Result<StatusCode, ApiError> {
-    let Path((voucher, entry)) = path.map_err(|error| ApiError::invalid(error.body_text()))?;
     check_reason(&reason).map_err(ApiError::invalid)?;
     let turn = app.database.steps_of(voucher).await?;
     entries::remove(&turn, voucher, entry, &reason, user).await?;

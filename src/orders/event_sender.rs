@@ -63,24 +63,20 @@ impl EventSender {
         let Some(last) = events.last() else {
             if from < complete_to {
                 // These numbers were drawn for nothing.
-                event_log::advance(pool, reader, from, complete_to).await?;
+                event_log::record(pool, reader, (from, complete_to), (None, 0.0)).await?;
             }
             return Ok(0);
         };
         let claimed = event_log::claim(pool, reader, from).await?;
         let Some(attempt) = claimed else { return Ok(0) };
-        match self.tell(&events).await {
-            Ok(()) => {
-                event_log::advance(pool, reader, from, last.position).await?;
-                Ok(events.len())
-            }
-            Err(error) => {
-                tracing::warn!(attempt, error, after = from, "events wait");
-                let pause_s = pause_after(attempt).as_secs_f64();
-                event_log::put_off(pool, reader, (from, attempt), &error, pause_s).await?;
-                Ok(0)
-            }
-        }
+        let Err(error) = self.tell(&events).await else {
+            event_log::record(pool, reader, (from, last.position), (None, 0.0)).await?;
+            return Ok(events.len());
+        };
+        tracing::warn!(attempt, error, after = from, "events wait");
+        let pause_s = pause_after(attempt).as_secs_f64();
+        event_log::record(pool, reader, (from, from), (Some(&error), pause_s)).await?;
+        Ok(0)
     }
 
     async fn tell(&self, events: &[Event]) -> Result<(), String> {

@@ -44,7 +44,7 @@ pub async fn cancel(pool: &PgPool, voucher: VoucherId) -> Result<bool, StoreErro
         lock_sale(session, voucher).await?;
         let is_new = query.fetch_optional(&mut *session).await?;
         if is_new == Some(true) {
-            write_step(session, voucher, ("sale_cancelled", &json!({})), None, now).await?;
+            write_step(session, voucher, ("sale_cancelled", &json!({})), None).await?;
         }
         Ok(is_new.is_some())
     };

@@ -185,29 +185,28 @@ pub async fn tell_number(
          ), kept as (
            update vouchers set draw_beacon_number = $2, changed_at = now from judged, now
            where id = $1 and refusal is null and draw_beacon_number is null
-           returning changed_at
+           returning id
          )
-         select refusal, (select changed_at from kept) from judged",
+         select refusal, exists (select from kept) from judged",
     )
     .bind(voucher.get())
     .bind(number);
     let told: Option<Code> = Work::step_with(GIVES_WAY, pool)
         .run(async |session| {
             lock_sale(session, voucher).await?;
-            let told: Option<(Option<Code>, Option<DateTime<Utc>>)> =
-                match query.fetch_optional(&mut *session).await {
-                    Err(sqlx::Error::Database(error))
-                        if breaks(&*error, "draw_number_has_one_spelling") =>
-                    {
-                        return Ok(Some(Code::InvalidRequest));
-                    }
-                    told => told?,
-                };
-            let Some((refusal, kept_at)) = told else { return Ok(Some(Code::NotFound)) };
-            if let Some(at) = kept_at {
-                let details = json!({ "number": [null, number] });
-                let step = ("draw_number_set", &details);
-                write_step(session, voucher, step, administrator, at).await?;
+            let told: Option<(Option<Code>, bool)> = match query.fetch_optional(&mut *session).await
+            {
+                Err(sqlx::Error::Database(error))
+                    if breaks(&*error, "draw_number_has_one_spelling") =>
+                {
+                    return Ok(Some(Code::InvalidRequest));
+                }
+                told => told?,
+            };
+            let Some((refusal, is_new)) = told else { return Ok(Some(Code::NotFound)) };
+            if is_new {
+                let step = ("draw_number_set", &json!({ "number": [null, number] }));
+                write_step(session, voucher, step, administrator).await?;
             }
             Ok(refusal)
         })

@@ -144,20 +144,11 @@ pub async fn remove(
         .bind(entry)
         .bind(reason)
         .bind(administrator.get());
-    let row: (Option<Code>, Option<OrderId>) =
-        step_in_time(pool, async |session| query.fetch_one(session).await).await?;
-    let (refusal, detail) = match row {
-        (None, _) => return Ok(()),
-        (Some(Code::AlreadyBought), Some(order)) => (
-            Refusal::already_bought(order),
-            "the entry was offered this order: cancel or refund it",
-        ),
-        (Some(Code::EntryNotFound), _) => {
-            (Code::EntryNotFound.into(), "there is no such entry, or it waits no longer")
-        }
-        (Some(code), _) => return Err(code.into()),
-    };
-    Err(refusal.detail(detail).into())
+    match step_in_time(pool, async |session| query.fetch_one(session).await).await? {
+        (None, _) => Ok(()),
+        (Some(Code::AlreadyBought), Some(order)) => Err(Refusal::already_bought(order).into()),
+        (Some(code), _) => Err(code.into()),
+    }
 }
 
 /// The latest entry of `buyer` for `voucher`.

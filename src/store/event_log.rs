@@ -96,31 +96,7 @@ pub async fn list(
         "select voucher_id || '.' || coalesce(order_id::text, 'v') || '.' || number as id, kind, at, voucher_id, order_id,
                 user_id, status, amount, (array['buyer', 'administrator', 'time', 'gateway'])[actor] as actor, actor_id,
                 details::text as details, position, takes_stock
-         from (
-           (select o.seq as position, o.voucher_id, o.id as order_id, 0 as number,
-                   case when o.amount = 0 then 'order.paid' when e.id is null then 'order.placed' else 'entry.offered' end as kind,
-                   o.created_at as at, o.user_id, case o.amount when 0 then order_paid() else order_unpaid() end as status, o.amount,
-                   case when e.id is null then actor_buyer() else actor_time() end as actor,
-                   case when e.id is null then o.user_id end as actor_id,
-                   jsonb_strip_nulls(jsonb_build_object('pay_by', o.pay_by, 'entry_id', e.id)) as details, true as takes_stock
-            from orders o left join lateral (
-              select e.id from entries e
-              where e.voucher_id = o.voucher_id and e.user_id = o.user_id and e.order_id = o.id limit 1
-            ) e on true
-            where o.seq > $1 and o.seq <= $2 order by o.seq limit $3)
-           union all
-           (select s.seq, s.voucher_id, s.order_id, s.number,
-                   'order.' || case when s.step = 'cancelled' and s.actor = actor_time() then 'expired' else s.step end,
-                   s.at, o.user_id, s.status_after, o.amount, s.actor, s.actor_id, '{}',
-                   exists (select from order_transitions() t where t.step = s.step and t.stock_change < 0)
-            from order_steps s join orders o on o.id = s.order_id and o.voucher_id = s.voucher_id
-            where s.seq > $1 and s.seq <= $2 order by s.seq limit $3)
-           union all
-           (select s.seq, s.voucher_id, null, s.number,
-                   case s.step when 'entry_removed' then 'entry.removed' else 'voucher.' || s.step end,
-                   s.at, null, null, null, s.actor, s.actor_id, s.details, s.details ? 'initial_stock'
-            from voucher_steps s where s.seq > $1 and s.seq <= $2 order by s.seq limit $3)
-         ) events order by position limit $3",
+         from events_between($1, $2, $3)",
     )
     .bind(after)
     .bind(complete_to)
@@ -159,29 +135,21 @@ pub async fn claim(pool: &PgPool, name: &str, position: i64) -> Result<Option<i3
     in_time(pool, async |session| query.fetch_optional(session).await).await
 }
 
-/// The reader `name`, which was at `from`, has all events up to `to`.
-pub async fn advance(pool: &PgPool, name: &str, from: i64, to: i64) -> Result<(), StoreError> {
-    let query = sqlx::query(
-        "update event_cursors set position = $3, attempts = 0, next_attempt_at = null, last_error = null
-         where name = $1 and position = $2",
-    );
-    let query = query.bind(name).bind(from).bind(to);
-    in_time(pool, async |session| query.execute(session).await.map(drop)).await
-}
-
-/// The reader `name` did not take what comes after `position`, and why. It is tried again after `pause_s` seconds.
-pub async fn put_off(
+/// The reader `name`, which was at `from`, has all events up to `to`; or, with an error, it did not take what comes next, and is
+/// asked again after `pause_s` seconds.
+pub async fn record(
     pool: &PgPool,
     name: &str,
-    (position, attempt): (i64, i32),
-    error: &str,
-    pause_s: f64,
+    (from, to): (i64, i64),
+    (error, pause_s): (Option<&str>, f64),
 ) -> Result<(), StoreError> {
     let query = sqlx::query(
-        "update event_cursors set last_error = $4, next_attempt_at = sale_time() + make_interval(secs => $5)
-         where name = $1 and position = $2 and attempts = $3",
+        "update event_cursors
+         set position = $3, attempts = case when $3 > $2 then 0 else attempts end, last_error = $4,
+             next_attempt_at = sale_time() + make_interval(secs => $5)
+         where name = $1 and position = $2",
     );
-    let query = query.bind(name).bind(position).bind(attempt).bind(error).bind(pause_s);
+    let query = query.bind(name).bind(from).bind(to).bind(error).bind(pause_s);
     in_time(pool, async |session| query.execute(session).await.map(drop)).await
 }
 

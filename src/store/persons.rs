@@ -30,6 +30,9 @@ const ORDERS: &str = "
 const ENTRIES: &str = "
     select with_text_ids(to_jsonb(e) || jsonb_build_object(
       'status', (array['waiting', 'offered', 'gone'])[e.status],
+      'removed_because', (
+        select x.details->>'reason' from voucher_steps x
+        where x.voucher_id = e.voucher_id and x.step = 'entry_removed' and x.details->>'entry_id' = e.id::text),
       'sale_is_over', coalesce(s.end_time <= sale_time() or s.cancelled_at is not null, true)))
     from entries e left join seckill_vouchers s on s.voucher_id = e.voucher_id
     where e.user_id = $1 order by e.entered_at, e.id";

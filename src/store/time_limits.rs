@@ -82,6 +82,8 @@ mod tests {
             "take_step",
             "write_step",
             "write_voucher_step",
+            "voucher_terms",
+            "log_voucher_change",
             "judge_entry",
             "write_entry",
             "mark_line",
@@ -92,6 +94,7 @@ mod tests {
             "record_part",
             "record_return",
             "complete_events",
+            "events_between",
             "ended_orders",
         ];
         assert_eq!(others.map(|(name, _)| name).collect::<Vec<_>>(), expected);

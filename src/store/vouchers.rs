@@ -1,7 +1,7 @@
 //! Vouchers and their sales.
 
 use chrono::{DateTime, Utc};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::PgPool;
 use sqlx::{FromRow, Row};
@@ -94,24 +94,18 @@ pub async fn change(
     .bind(&change.terms)
     .bind(change.value)
     .bind(now);
+    let log = sqlx::query("select log_voucher_change($1, $2, $3::jsonb)");
+    let log = log.bind(voucher.get()).bind(administrator.map(UserId::get));
     // A change that was given up must not come after all: `more_stock` would count twice when it is repeated.
     let work = Work::step_with(GIVES_WAY, pool);
     let changed = work.run(async |session| {
         lock_sale(session, voucher).await?;
-        let before = sqlx::query_as(concat!(
-            "select ",
-            columns!(),
-            " from vouchers v join seckill_vouchers s on s.voucher_id = v.id where v.id = $1"
-        ));
-        let before = before.bind(voucher.get()).fetch_optional(&mut *session).await?;
+        let before = sqlx::query_scalar("select voucher_terms($1)::text").bind(voucher.get());
+        let before: Option<String> = before.fetch_one(&mut *session).await?;
         match query.fetch_optional(&mut *session).await {
-            Ok(Some(changed)) => {
-                if let Some((step, details)) =
-                    before.and_then(|before| difference(&before, &changed))
-                {
-                    write_step(session, voucher, (step, &details), administrator, now).await?;
-                }
-                Ok(Ok(changed))
+            Ok(Some(voucher)) => {
+                log.bind(before).execute(session).await?;
+                Ok(Ok(voucher))
             }
             Ok(None) => unchanged(session, voucher, now, change.title.as_deref()).await.map(Err),
             Err(error) => refusal(&error).map(Err).ok_or(error),
@@ -120,52 +114,17 @@ pub async fn change(
     Ok(changed.await??)
 }
 
-/// The step that leads from `before` to `after`: its name, and each member that differs, as it was and as it is.
-fn difference(before: &Voucher, after: &Voucher) -> Option<(&'static str, Value)> {
-    let members = |it: &Voucher| {
-        [
-            ("title", json!(it.title)),
-            ("subtitle", json!(it.subtitle)),
-            ("terms", json!(it.terms)),
-            ("value", json!(it.value)),
-            ("price", json!(it.price)),
-            ("pay_within_s", json!(it.pay_within_s)),
-            ("initial_stock", json!(it.initial_stock)),
-            ("begin_time", json!(it.begin_time)),
-            ("end_time", json!(it.end_time)),
-            ("paused", json!(it.paused)),
-        ]
-    };
-    let both = members(before).into_iter().zip(members(after));
-    let differs = both.filter(|(before, after)| before != after);
-    let details: Vec<_> = differs.map(|((name, was), (_, is))| (name, json!([was, is]))).collect();
-    let step = match *details {
-        [] => return None,
-        [("paused", _)] => {
-            if after.paused {
-                "paused"
-            } else {
-                "resumed"
-            }
-        }
-        [("initial_stock", _)] => "restocked",
-        _ => "changed",
-    };
-    Some((step, details.into_iter().collect()))
-}
-
-/// Writes a step of `administrator` into the log of `voucher`, whose sale the caller has locked.
+/// Writes a step of `administrator` (`None`: somebody at the shell) into the log of `voucher`, whose sale the caller has locked.
 pub(super) async fn write_step(
     session: &mut DatabaseSession,
     voucher: VoucherId,
     (step, details): (&str, &Value),
     administrator: Option<UserId>,
-    at: DateTime<Utc>,
 ) -> sqlx::Result<()> {
-    let write = "select write_voucher_step($1, $2, $3::jsonb, actor_administrator(), $4, $5)";
+    let write =
+        "select write_voucher_step($1, $2, $3::jsonb, actor_administrator(), $4, sale_time())";
     let write = sqlx::query(write).bind(voucher.get()).bind(step).bind(details.to_string());
-    let write = write.bind(administrator.map(UserId::get)).bind(at);
-    write.execute(session).await.map(drop)
+    write.bind(administrator.map(UserId::get)).execute(session).await.map(drop)
 }
 
 /// What the database does not let be.

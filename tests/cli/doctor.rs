@@ -33,7 +33,7 @@ async fn role(world: &World, grants: &str) -> String {
 
 const SERVES: &str = "grant usage on schema public to ROLE;
     grant select, insert, update on all tables in schema public to ROLE;
-    grant select on all sequences in schema public to ROLE;";
+    grant select, usage on all sequences in schema public to ROLE;";
 
 fn healthy(world: &World, database_url: &str) -> Program {
     Program::on(world)
@@ -123,6 +123,7 @@ async fn a_right_that_is_missing_is_told_of_every_table() {
             says(&ran, "broken", "PostgreSQL rights", &format!(" {table} ({right})"));
         }
     }
+    says(&ran, "broken", "PostgreSQL rights", " event_seq (usage, select)");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -398,7 +398,7 @@ async fn a_change_of_a_voucher_says_who_what_from_and_what_to() {
     until_complete(&till.world).await;
     let all = log(&till, 9).await;
     let steps: Vec<_> = all.iter().filter(|event| event["order_id"].is_null()).collect();
-    let (was, is) = (till.voucher.end_time, end);
+    let [was, is] = [till.voucher.end_time, end].map(|at| at.to_rfc3339());
     let expected = [
         ("changed", json!({ "price": [PRICE, 900], "end_time": [was, is] }), true),
         ("paused", json!({ "paused": [false, true] }), true),
