@@ -84,15 +84,35 @@ impl Orders {
         if outcome == NoticeOutcome::Unknown {
             self.keep_unmatched(payment, notice).await?;
         }
-        if outcome == NoticeOutcome::ReturnedTwice {
-            tracing::error!(payment, ?notice, "money went back a second time: look at the refunds");
-        }
-        if outcome == NoticeOutcome::PartReturned {
-            tracing::warn!(
-                payment,
-                ?notice,
-                "a part of the money went back: a refund is of the rest"
-            );
+        match outcome {
+            NoticeOutcome::ReturnedTwice => {
+                tracing::error!(
+                    payment,
+                    ?notice,
+                    "money went back a second time: look at the refunds"
+                );
+            }
+            NoticeOutcome::PartReturned => {
+                tracing::warn!(
+                    payment,
+                    ?notice,
+                    "a part of the money went back: a refund is of the rest"
+                );
+            }
+            NoticeOutcome::Kept | NoticeOutcome::TooEarly => {
+                tracing::warn!(
+                    payment,
+                    ?notice,
+                    "the gateway has not told yet of what went before"
+                );
+            }
+            NoticeOutcome::RefundFailed | NoticeOutcome::RefundWaits => {
+                tracing::warn!(payment, ?notice, "a refund failed after all");
+            }
+            NoticeOutcome::ChargeBackWon => {
+                tracing::warn!(payment, ?notice, "money that was charged back is ours again");
+            }
+            _ => {}
         }
         metrics::counter!(name::PAYMENTS, "settled" => outcome.as_str()).increment(1);
         Ok(outcome)
@@ -118,6 +138,14 @@ impl Orders {
                     payment,
                     money.transaction,
                     "the gateway gave back money of a payment that is not ours"
+                );
+            }
+            Notice::RefundFailed(money) | Notice::ChargeBackWon(money) => {
+                unmatched_payments::mark_kept(pool, payment, money).await?;
+                tracing::warn!(
+                    payment,
+                    money.transaction,
+                    "the gateway did not give back money of a payment that is not ours, as it had said"
                 );
             }
         }
