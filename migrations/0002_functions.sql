@@ -1405,7 +1405,7 @@ begin
     select r.try into asked
     from refunds r where r.order_id = own and r.number = payment_number and r.voucher_id = voucher for no key update;
     select p.* into money from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher;
-    if given_back is distinct from refund_name(voucher, own, payment_number, asked)
+    if asked is null or given_back <> refund_name(voucher, own, payment_number, asked)
        or exists (select from returns b where b.transaction_id = money.transaction_id and b.voucher_id = voucher
                                          and b.refund_id = given_back) then
         return 'repeated';

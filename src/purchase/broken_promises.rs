@@ -308,12 +308,12 @@ const BROKEN_MONEY: &str = "
         and ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
       union all
       select m.voucher_id, m.order_id, 'orders took money that is neither kept nor given back, to the cent'
-      from (select voucher_id, order_id, sum(rest) as rest, sum(rest) filter (where refund = refund_waiting()) as waiting
+      from (select voucher_id, order_id, sum(greatest(rest, 0)) as rest, sum(rest) filter (where refund = refund_waiting()) as waiting
             from money group by voucher_id, order_id) m
       left join orders o
         on o.id = m.order_id and o.voucher_id = m.voucher_id and ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
       where m.rest <> coalesce(m.waiting, 0)
-                      + case when o.status in (order_paid(), order_used(), order_refunded()) then o.amount - o.returned_amount else 0 end
+                      + case when o.status in (order_paid(), order_used(), order_refunded()) then greatest(o.amount - o.returned_amount, 0) else 0 end
       union all
       select r.voucher_id, r.order_id, 'refunds are of money that never came'
       from refunds r
