@@ -10,3 +10,4 @@ mod lines;
 mod money;
 mod places;
 pub mod races;
+mod returns;
