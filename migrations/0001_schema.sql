@@ -170,6 +170,8 @@ create table orders (
     created_at       timestamptz not null default now(),
     -- Null where there is nothing to pay.
     pay_by           timestamptz,
+    -- The gateway is asked until then whether the order is paid, before time cancels it. Null: it was not asked.
+    asked_until      timestamptz,
     paid_at          timestamptz,
     used_at          timestamptz,
     cancelled_at     timestamptz,
@@ -205,8 +207,8 @@ create index orders_given_up on orders (voucher_id, user_id) where cancelled_by 
 -- Orders of all vouchers in one of the rarer states: an administrator's list. Orders that are paid, and so all that are
 -- bought of a free voucher, are not in it: a purchase pays for no entry. Only a query that says so can use it.
 create index orders_of_rare_status on orders (status, voucher_id, id) where status <> 2;
--- Orders that may have to be cancelled. No order of a free voucher is in it.
-create index orders_unpaid on orders (pay_by) where status = 1;
+-- Orders that may have to be cancelled, by when. No order of a free voucher is in it.
+create index orders_unpaid on orders (coalesce(asked_until, pay_by)) where status = 1;
 
 -- The log of steps: one row for each change of an order's state after the purchase, written by the
 -- transaction that changes it. The purchase itself has none: an order begins as unpaid, or, where it costs
@@ -291,12 +293,13 @@ create index returns_of_order on returns (order_id, voucher_id);
 -- What nobody here asked for.
 create index returns_unasked on returns (transaction_id, voucher_id) where done_by > 1 and undone_at is null;
 
--- What servers have yet to tell the payment gateway.
+-- What servers have yet to tell the payment gateway, or to ask it.
 create table messages (
     voucher_id       bigint      not null,
     order_id         bigint      not null,
     -- `refund`: the gateway is asked for the money of a payment. `cancel_payment`: a pending payment is not wanted any more,
-    -- because its order was cancelled, or paid by another payment.
+    -- because its order was cancelled, or paid by another payment. `ask_payment`: the time to pay is over, and the gateway is asked
+    -- whether a pending payment was paid.
     kind             text        not null,
     -- The payment's.
     number           integer     not null,

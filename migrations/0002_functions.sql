@@ -541,25 +541,45 @@ $$;
 
 -- Cancels those of `ids`, orders of `voucher`, whose time to pay is over, and puts their vouchers back on
 -- sale. Returns how many. Orders that another session is changing right now are left for the next time.
--- It is written `status <`, so that the planner cannot go by the index of all unpaid orders (`status =`), which
--- it takes for the cheapest while the table has no statistics, and which a backlog makes long.
-create function expire_orders(voucher bigint, ids bigint[]) returns bigint
+--
+-- If a buyer was sent to the gateway, and nothing is known of the payment, the gateway is asked first: the order waits for
+-- `gateway_answered`, or for so many seconds. Meanwhile `asked_until` keeps it out of the servers' look: however many orders wait
+-- for a silent gateway, they delay no other. The time begins with the question, so that also orders whose time was over while no
+-- server ran are asked for.
+--
+-- The state is asked for within a `case`, so that the planner cannot go by an index of unpaid orders, which it takes for the cheapest
+-- while the table has no statistics, and which a backlog makes long.
+create function expire_orders(voucher bigint, ids bigint[], ask_within_s double precision) returns bigint
 language plpgsql
 set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
 declare
     at timestamptz;
+    until timestamptz;
     due bigint[];
+    unasked bigint[];
+    asked bigint[];
 begin
     perform lock_sale(voucher);
     at := sale_time();
-    select array_agg(own.id) into due
+    until := at + make_interval(secs => ask_within_s);
+    select array_agg(own.id), array_agg(own.id) filter (where own.asked_until is null) into due, unasked
     from (
-        select o.id from orders o
-        where o.id = any (ids) and o.voucher_id = voucher and o.status < order_paid() and o.pay_by <= at
+        select o.id, o.asked_until from orders o
+        where o.id = any (ids) and o.voucher_id = voucher
+          and case when o.status = order_unpaid() then coalesce(o.asked_until, o.pay_by) end <= at
         for no key update skip locked
     ) own;
+    if until > at then
+        perform send_of_pending(voucher, unasked, 'ask_payment', at);
+        -- What was written counts: a payment may have failed meanwhile.
+        asked := array(select m.order_id from messages m
+                       where m.order_id = any (unasked) and m.voucher_id = voucher and m.kind = 'ask_payment'
+                         and m.next_attempt_at = at);
+        update orders set asked_until = until where voucher_id = voucher and id = any (asked);
+        due := (select array_agg(own) from unnest(due) own where own <> all (asked));
+    end if;
     if due is null then
         return 0;
     end if;
@@ -573,6 +593,26 @@ begin
     update seckill_vouchers set stock = stock + cardinality(due), revision = revision + 1
     where voucher_id = voucher;
     return cardinality(due);
+end
+$$;
+
+-- The gateway has said what it knows of a payment, and that is written. If the order is still unpaid, time cancels it at the next
+-- look of a server; or, if the database's clock went back and the buyer may pay again, the gateway is asked anew when the time is over.
+create function gateway_answered(voucher bigint, own bigint, payment_number integer) returns void
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz;
+    bought orders%rowtype;
+begin
+    select o.* into bought from orders o where o.id = own and o.voucher_id = voucher for no key update;
+    at := sale_time();
+    if bought.status = order_unpaid() and bought.asked_until > at then
+        update orders set asked_until = case when pay_by <= at then at end where id = own and voucher_id = voucher;
+    end if;
+    perform end_message(voucher, own, 'ask_payment', payment_number);
 end
 $$;
 
@@ -1106,36 +1146,41 @@ begin
 end
 $$;
 
--- Writes a message, which the servers send from `at` on. Each is written once. The caller has locked the order.
-create function send_message(voucher bigint, own bigint, kind text, number integer, at timestamptz) returns void
+-- Writes a message, which the servers send from `at` on. One that was sent before is sent again; that counts as an attempt, so that
+-- a server which is sending it now does not end it. The caller has locked the order.
+create function send_message(voucher bigint, own bigint, what text, about integer, at timestamptz) returns void
 language plpgsql
 as $$
 begin
     insert into messages (voucher_id, order_id, kind, number, channel, next_attempt_at, created_at)
-    values (voucher, own, kind, number, to_gateway(), at, at)
-    on conflict do nothing;
+    values (voucher, own, what, about, to_gateway(), at, at)
+    on conflict (voucher_id, order_id, kind, number)
+    do update set next_attempt_at = excluded.next_attempt_at, attempts = messages.attempts + 1;
 end
 $$;
 
--- The same about each pending payment of the orders `ids`.
-create function send_of_pending(voucher bigint, ids bigint[], kind text, at timestamptz) returns void
+-- The same about each pending payment of the orders `ids`. Nobody asks about one of which no buyer was told where to pay.
+create function send_of_pending(voucher bigint, ids bigint[], what text, at timestamptz) returns void
 language plpgsql
 as $$
 begin
     insert into messages (voucher_id, order_id, kind, number, channel, next_attempt_at, created_at)
-    select voucher, p.order_id, send_of_pending.kind, p.number, to_gateway(), at, at
-    from payments p where p.order_id = any (ids) and p.voucher_id = voucher and p.status = payment_pending()
-    on conflict do nothing;
+    select voucher, p.order_id, what, p.number, to_gateway(), at, at
+    from payments p
+    where p.order_id = any (ids) and p.voucher_id = voucher and p.status = payment_pending()
+      and (what <> 'ask_payment' or p.pay_url is not null)
+    on conflict (voucher_id, order_id, kind, number)
+    do update set next_attempt_at = excluded.next_attempt_at, attempts = messages.attempts + 1;
 end
 $$;
 
 -- A message is not sent any more.
-create function end_message(voucher bigint, own bigint, ended_kind text, payment_number integer) returns void
+create function end_message(voucher bigint, own bigint, what text, about integer) returns void
 language plpgsql
 as $$
 begin
-    update messages m set next_attempt_at = null, last_error = null
-    where m.order_id = own and m.number = payment_number and m.voucher_id = voucher and m.kind = ended_kind;
+    update messages set next_attempt_at = null, last_error = null
+    where order_id = own and number = about and voucher_id = voucher and kind = what;
 end
 $$;
 

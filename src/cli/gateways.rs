@@ -1,6 +1,7 @@
 //! The gateways to people and their money, as the settings of `serve` name them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use axum::http::Uri;
@@ -18,6 +19,8 @@ pub struct Gateways {
     /// Sends login codes; without it nobody can log in.
     pub sms: Option<Box<dyn SmsGateway>>,
     pub payments: Payments,
+    /// How long an order waits at most for what the payment gateway says of its payment, before time cancels the order.
+    pub ask_within: Duration,
 }
 
 /// How payments are taken.

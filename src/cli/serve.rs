@@ -101,8 +101,11 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let settings = args.checked()?;
     let is_private = args.options.stores.database_url.is_none();
     let [sms, payments] = &settings;
-    let gateways =
-        Gateways { sms: sms_gateway(sms)?, payments: Payments::with(payments, is_private)? };
+    let gateways = Gateways {
+        sms: sms_gateway(sms)?,
+        payments: Payments::with(payments, is_private)?,
+        ask_within: args.payments.payments_ask_within,
+    };
     let costs_money = matches!(sms, GatewaySettings::Http { .. });
     let has_http = settings.iter().any(|one| matches!(one, GatewaySettings::Http { .. }));
     let has_development = settings.contains(&GatewaySettings::Development);
@@ -301,12 +304,13 @@ async fn app_parts(
     let (gateway, payment_key): (Option<Arc<dyn PaymentGateway>>, _) = match gateways.payments {
         Payments::Nothing => (None, None),
         Payments::Sandbox => {
-            (Some(Arc::new(SandboxGateway)), Some(SigningKey::new(secret.as_bytes()).or(previous)))
+            let sandbox = SandboxGateway { redis: redis.clone(), keys: keys.clone() };
+            (Some(Arc::new(sandbox)), Some(SigningKey::new(secret.as_bytes()).or(previous)))
         }
         Payments::Http(gateway, key) => (Some(gateway), Some(key)),
     };
     Ok(AppParts {
-        orders: Orders::new(database.clone(), Arc::clone(&purchases), gateway),
+        orders: Orders::new(database.clone(), Arc::clone(&purchases), gateway, gateways.ask_within),
         payment_key,
         has_sandbox,
         database,

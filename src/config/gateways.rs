@@ -1,5 +1,7 @@
 //! The gateways that send login codes and take payments.
 
+use std::time::Duration;
+
 use axum::http::Uri;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -9,6 +11,8 @@ use super::{ConfigError, secret, variable};
 /// What `SECKILL_SMS` and `SECKILL_PAYMENTS` call the kind for development.
 const LOG: &str = "log";
 const SANDBOX: &str = "sandbox";
+/// The longest time for which an order waits for what a gateway says of its payment.
+const MAX_ASK_WITHIN: Duration = Duration::from_secs(600);
 
 /// What does the work, as an argument names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +75,12 @@ pub struct PaymentArgs {
     #[arg(long, env = "SECKILL_PAYMENTS_SECRET_PREVIOUS", hide_env_values = true, value_name = "SECRET",
         value_parser = secret, help_heading = "Payments")]
     pub payments_secret_previous: Option<String>,
+
+    /// How long an order whose time to pay is over waits at most for what the gateway says of its payment; 0s: the
+    /// gateway is not asked; at most 10m
+    #[arg(long, env = "SECKILL_PAYMENTS_ASK_WITHIN", value_name = "TIME", default_value = "1m",
+        value_parser = ask_within, help_heading = "Payments")]
+    pub payments_ask_within: Duration,
 }
 
 /// What sends login codes, or takes payments.
@@ -147,6 +157,14 @@ pub fn proxy_variable() -> Option<&'static str> {
     NAMES.into_iter().find(|name| variable(name).is_some())
 }
 
+fn ask_within(text: &str) -> Result<Duration, String> {
+    let within = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if within > MAX_ASK_WITHIN {
+        return Err("it must be at most 10m".to_owned());
+    }
+    Ok(within)
+}
+
 fn webhook_url(text: &str) -> Result<Uri, String> {
     // The value could hold a password: it is not repeated.
     let url = url::Url::parse(text).map_err(|error| error.to_string())?;
@@ -203,6 +221,16 @@ mod tests {
                 let refused = sms.settings(is_private);
                 assert!(refused.is_err_and(|error| error.0.contains(words)), "{words}");
             }
+        }
+    }
+
+    #[test]
+    fn an_order_waits_for_a_silent_gateway_for_ten_minutes_at_most() {
+        assert_eq!(ask_within("1m"), Ok(crate::orders::ASK_WITHIN));
+        assert_eq!(ask_within("0s"), Ok(Duration::ZERO));
+        assert_eq!(ask_within("10m"), Ok(MAX_ASK_WITHIN));
+        for wrong in ["10m 1ms", "-1s", "soon", ""] {
+            assert!(ask_within(wrong).is_err(), "{wrong}");
         }
     }
 

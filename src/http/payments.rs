@@ -1,5 +1,6 @@
 //! Payments: a buyer begins one, and the payment gateway says what became of it.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,7 +9,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::auth::{AdminSession, Session};
@@ -41,6 +42,7 @@ impl Webhook {
 /// The payment gateway of an operator: a service that takes signed messages, and sends some.
 ///
 /// `{"type": "payment", "payment_id", "order_id", "amount", "pay_by"}` is answered `{"pay_url"}`;
+/// `{"type": "payment_status", "payment_id"}` is answered with what a notification would say, or `{"status": "pending"}`;
 /// `{"type": "refund", "refund_id", "payment_id", "transaction_id", "amount"}` and
 /// `{"type": "cancellation", "payment_id", "order_id"}` are answered with any 2xx. Each may come more than once, by
 /// the same name.
@@ -66,6 +68,12 @@ impl PaymentGateway for Webhook {
         }
     }
 
+    async fn payment_status(&self, payment: PaymentId) -> Result<Option<Notice>, GatewayError> {
+        let message = json!({ "type": "payment_status", "payment_id": payment.to_string() });
+        let answer = self.send(&message, 1).await.map_err(GatewayError)?;
+        status_of(payment, &answer)
+    }
+
     async fn refund(&self, request: &RefundRequest) -> Result<(), GatewayError> {
         let RefundRequest { refund_id, payment, transaction_id, amount } = request;
         let message = json!({
@@ -80,6 +88,27 @@ impl PaymentGateway for Webhook {
             "type": "cancellation", "payment_id": payment.to_string(), "order_id": payment.order,
         });
         self.send_work(&message).await
+    }
+}
+
+/// What a gateway's answer says of `payment`, in the words of a notification; `None`: it is not paid until now.
+pub(crate) fn status_of(payment: PaymentId, answer: &[u8]) -> Result<Option<Notice>, GatewayError> {
+    let unusable = |why: &dyn Display| GatewayError(format!("it says no status: {why}"));
+    let mut answer: Map<String, Value> =
+        serde_json::from_slice(answer).map_err(|error| unusable(&error))?;
+    let (asked, named) = (payment.to_string(), answer.get("payment_id"));
+    if named.is_some_and(|named| *named != asked) {
+        return Err(unusable(&"it is of another payment"));
+    }
+    if answer.get("status").is_some_and(|status| status == "pending") {
+        return Ok(None);
+    }
+    answer.insert("payment_id".to_owned(), asked.into());
+    let said: NotificationBody =
+        serde_json::from_value(answer.into()).map_err(|error| unusable(&error))?;
+    match said.check().map_err(|why| unusable(&why))?.1 {
+        notice @ (Notice::Succeeded(_) | Notice::Failed) => Ok(Some(notice)),
+        _ => Err(unusable(&"that is told by a notification")),
     }
 }
 
@@ -141,28 +170,28 @@ pub struct NotificationBody {
 
 impl NotificationBody {
     /// What it says of which payment; or what is wrong with it.
-    fn check(self) -> Result<(String, Notice), ApiError> {
+    fn check(self) -> Result<(String, Notice), &'static str> {
         let is_name =
             |name: &str| (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.contains('\0');
         if !is_name(&self.payment_id) {
-            return Err(ApiError::invalid("payment_id must have 1 to 200 bytes, and no NUL"));
+            return Err("payment_id must have 1 to 200 bytes, and no NUL");
         }
         if self.status == NotifiedStatus::Failed {
             return Ok((self.payment_id, Notice::Failed));
         }
         let (Some(transaction), Some(amount)) = (self.transaction_id, self.amount) else {
-            return Err(ApiError::invalid("money has a transaction_id and an amount"));
+            return Err("money has a transaction_id and an amount");
         };
         let return_id = self.return_id;
         if !is_name(&transaction) || !return_id.as_deref().is_none_or(is_name) || amount <= 0 {
-            return Err(ApiError::invalid(
+            return Err(
                 "a transaction_id and a return_id have 1 to 200 bytes and no NUL, and an amount is positive",
-            ));
+            );
         }
         if self.status == NotifiedStatus::RefundFailed && return_id.is_none() {
-            return Err(ApiError::invalid(
+            return Err(
                 "a refund that failed is named in return_id: its refund_id, or the gateway's own name",
-            ));
+            );
         }
         let money = Money { transaction, amount, return_id };
         let notice = match self.status {
@@ -220,7 +249,7 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
 /// Takes a notification whose signature is right.
 async fn settle(app: &App, body: &[u8]) -> Result<(), ApiError> {
     let notification: NotificationBody = super::body::parse(body)?;
-    let (payment, notice) = notification.check()?;
+    let (payment, notice) = notification.check().map_err(ApiError::invalid)?;
     // Only now: nobody who is slow or unknown holds a permit.
     let permit = app.memory().limits.notifications.take(None)?;
     // What has begun runs to its end, also if the gateway hangs up.

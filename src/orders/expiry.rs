@@ -1,10 +1,12 @@
 //! Unpaid orders whose time is over are cancelled, and their vouchers are on sale again.
 //!
 //! Every server looks every half a second to a second, by the database's clock. There is no timer for an order: what is due
-//! is rows of the database, and a server that dies leaves them to the others.
+//! is rows of the database, and a server that dies leaves them to the others. If a payment is under way, the gateway is asked
+//! before ([`gateway_messages`](super::gateway_messages)).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
@@ -31,15 +33,18 @@ const MAX_FAILURES: usize = 3;
 pub struct Expiry {
     database: Database,
     purchases: Arc<Purchases>,
+    /// How long an order waits at most for what the gateway says of its payment. Zero: the gateway is not asked.
+    ask_within: Duration,
     /// Vouchers that failed lately. The others come first: a row that somebody holds, with however many
     /// orders, delays no other voucher.
     failed: Vec<VoucherId>,
 }
 
 impl Expiry {
-    /// Of orders in `database`; `purchases` is told of what comes back on sale.
-    pub fn new(database: Database, purchases: Arc<Purchases>) -> Self {
-        Self { database, purchases, failed: Vec::new() }
+    /// Of orders in `database`; `purchases` is told of what comes back on sale. The gateway is asked about payments under way
+    /// for at most `ask_within`; zero: it is not asked.
+    pub fn new(database: Database, purchases: Arc<Purchases>, ask_within: Duration) -> Self {
+        Self { database, purchases, ask_within, failed: Vec::new() }
     }
 
     /// Takes steps, in a task of its own.
@@ -48,7 +53,7 @@ impl Expiry {
     }
 
     /// Cancels what is due now, up to a thousand orders. Returns how many it found, and how many of them it
-    /// cancelled: another server may have been first.
+    /// cancelled: another server may have been first, and the gateway is asked about some.
     ///
     /// # Errors
     /// When the database does not answer, or the row of a voucher cannot be had. What was cancelled stays so.
@@ -89,7 +94,7 @@ impl Expiry {
         while let Some(batch) = batches.next() {
             let turn = self.database.steps_of(voucher).await?;
             let begun = Instant::now();
-            let count = order_steps::expire(&turn, voucher, batch).await?;
+            let count = order_steps::expire(&turn, voucher, batch, self.ask_within).await?;
             drop(turn);
             if count > 0 {
                 self.purchases.voucher_changed(voucher);

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use crate::store::payments::PaymentId;
+use crate::store::payments::{Notice, PaymentId};
 
 /// The gateway did not do what it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +44,10 @@ pub trait PaymentGateway: Send + Sync + std::fmt::Debug {
     /// Says that a payment is not wanted any more: its order was cancelled, or paid by another payment. Money that comes all
     /// the same is judged as any late money: it goes back, or revives an order that time had cancelled.
     async fn cancel_payment(&self, payment: PaymentId) -> Result<(), GatewayError>;
+
+    /// What became of a payment, of which it has not told yet: [`Notice::Succeeded`], [`Notice::Failed`], or `None`, if it was not
+    /// paid until now.
+    async fn payment_status(&self, payment: PaymentId) -> Result<Option<Notice>, GatewayError>;
 
     /// Gives money back. `Ok`: it is on its way, now or since an earlier call.
     async fn refund(&self, request: &RefundRequest) -> Result<(), GatewayError>;

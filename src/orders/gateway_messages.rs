@@ -1,4 +1,5 @@
-//! What the payment gateway has to be told: money on its way back, and payments that are not wanted any more.
+//! What the payment gateway is told: money on its way back, and payments that are not wanted any more. And what it is asked:
+//! whether a payment was paid whose order time would cancel.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,16 +7,22 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::outbox::{Receiver, Unsent, pause_after};
+use super::pay::take_notice;
 use super::{GatewayError, PaymentGateway, RefundRequest};
+use crate::model::OrderStatus;
 use crate::purchase::Purchases;
 use crate::store::messages::{Channel, MessageId, MessageKind};
 use crate::store::payments::{NoticeOutcome, PaymentId};
 use crate::store::refunds::{self, WaitingRefund};
-use crate::store::{Database, StoreError, unmatched_payments};
+use crate::store::{Database, StoreError, order_steps, orders, unmatched_payments};
 use crate::telemetry::name;
 
 /// How often a gateway is told of a cancellation that it does not take: for about 24 minutes. No money depends on it.
 const MAX_CANCELLATION_ATTEMPTS: i32 = 13;
+/// How long an order waits for what the gateway says of its payment, unless the settings say otherwise.
+pub const ASK_WITHIN: Duration = Duration::from_secs(60);
+/// The longest pause between two questions about a payment: its order waits.
+const LONGEST_ASK_PAUSE: Duration = Duration::from_secs(5);
 
 /// The gateway, as it takes messages.
 #[derive(Debug, Clone)]
@@ -42,6 +49,7 @@ impl Receiver for ToGateway {
                 self.gateway.cancel_payment(payment).await?;
                 Ok(true)
             }
+            MessageKind::AskPayment => self.ask(payment).await,
         }
     }
 
@@ -57,6 +65,10 @@ impl Receiver for ToGateway {
                 let may_try = attempt < MAX_CANCELLATION_ATTEMPTS;
                 tracing::info!(%payment, attempt, error, may_try, "the gateway did not take a cancellation");
                 may_try.then(|| pause_after(attempt))
+            }
+            MessageKind::AskPayment => {
+                tracing::info!(%payment, attempt, error, "the gateway does not say whether a payment was paid");
+                Some(pause_after(attempt).min(LONGEST_ASK_PAUSE))
             }
         }
     }
@@ -84,6 +96,22 @@ impl ToGateway {
         gateway: Arc<dyn PaymentGateway>,
     ) -> Self {
         Self { database, purchases, gateway }
+    }
+
+    /// Asks what became of a payment, while its order waits for that. What the gateway says counts as if it had told it by itself.
+    async fn ask(&self, payment: PaymentId) -> Result<bool, Unsent> {
+        let order =
+            orders::find_of_voucher(self.database.pool(), payment.voucher, payment.order).await?;
+        if order.is_none_or(|order| order.status != OrderStatus::Unpaid) {
+            return Ok(false);
+        }
+        if let Some(notice) = self.gateway.payment_status(payment).await? {
+            let name = payment.to_string();
+            take_notice(&self.database, &self.purchases, &name, &notice).await?;
+        }
+        let turn = self.database.steps_of(payment.voucher).await?;
+        order_steps::gateway_answered(&turn, payment).await?;
+        Ok(true)
     }
 
     /// Asks for the money of a payment, and writes that it went back.

@@ -15,5 +15,5 @@ mod steps;
 pub mod winding_up;
 
 pub use gateway::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
-pub use gateway_messages::ToGateway;
+pub use gateway_messages::{ASK_WITHIN, ToGateway};
 pub use steps::Orders;

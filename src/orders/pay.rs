@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::outbox::pause_after;
 use super::{Orders, PaymentRequest};
 use crate::model::{OrderStatus, Refusal, UserId};
+use crate::purchase::Purchases;
 use crate::store::orders::OrderKey;
 use crate::store::payments::{self, Notice, NoticeOutcome, OpenPayment, PaymentId, Pending};
-use crate::store::{Stop, StoreError, orders, unmatched_payments};
+use crate::store::{Database, Stop, StoreError, orders, unmatched_payments};
 use crate::telemetry::name;
 
 /// How long a server has to itself what it asks the gateway for: longer than the gateway may take to answer.
@@ -63,94 +64,97 @@ impl Orders {
         }
     }
 
-    /// The gateway says what became of a payment. What names no payment of ours is kept, if it is money.
+    /// As [`take_notice`].
     pub async fn take_notice(
         &self,
         payment: &str,
         notice: &Notice,
     ) -> Result<NoticeOutcome, StoreError> {
-        let outcome = match payment.parse::<PaymentId>() {
-            Ok(id) => {
-                let turn = self.database.notices_of(id.voucher).await?;
-                let outcome = payments::take_notice(&turn, id, notice).await?;
-                drop(turn);
-                if outcome.changes_stock() {
-                    self.purchases.voucher_changed(id.voucher);
-                }
-                outcome
-            }
-            Err(_) => NoticeOutcome::Unknown,
-        };
-        if outcome == NoticeOutcome::Unknown {
-            self.keep_unmatched(payment, notice).await?;
-        }
-        match outcome {
-            NoticeOutcome::ReturnedTwice => {
-                tracing::error!(
-                    payment,
-                    ?notice,
-                    "money went back a second time: look at the refunds"
-                );
-            }
-            NoticeOutcome::PartReturned => {
-                tracing::warn!(
-                    payment,
-                    ?notice,
-                    "a part of the money went back: a refund is of the rest"
-                );
-            }
-            NoticeOutcome::Kept | NoticeOutcome::TooEarly => {
-                tracing::warn!(
-                    payment,
-                    ?notice,
-                    "the gateway has not told yet of what went before"
-                );
-            }
-            NoticeOutcome::RefundFailed | NoticeOutcome::RefundWaits => {
-                tracing::warn!(payment, ?notice, "a refund failed after all");
-            }
-            NoticeOutcome::ChargeBackWon => {
-                tracing::warn!(payment, ?notice, "money that was charged back is ours again");
-            }
-            _ => {}
-        }
-        metrics::counter!(name::PAYMENTS, "settled" => outcome.as_str()).increment(1);
-        Ok(outcome)
+        take_notice(&self.database, &self.purchases, payment, notice).await
     }
+}
 
-    /// Keeps what the gateway says of a payment that is not ours.
-    async fn keep_unmatched(&self, payment: &str, notice: &Notice) -> Result<(), StoreError> {
-        let pool = self.database.pool();
-        match notice {
-            Notice::Failed => {}
-            Notice::Succeeded(money) => {
-                unmatched_payments::keep(pool, payment, money).await?;
-                tracing::warn!(
-                    payment,
-                    money.transaction,
-                    money.amount,
-                    "the gateway took money for a payment that is not ours: it is kept for an administrator"
-                );
+/// The gateway says what became of a payment. What names no payment of ours is kept, if it is money.
+pub(super) async fn take_notice(
+    database: &Database,
+    purchases: &Purchases,
+    payment: &str,
+    notice: &Notice,
+) -> Result<NoticeOutcome, StoreError> {
+    let outcome = match payment.parse::<PaymentId>() {
+        Ok(id) => {
+            let turn = database.notices_of(id.voucher).await?;
+            let outcome = payments::take_notice(&turn, id, notice).await?;
+            drop(turn);
+            if outcome.changes_stock() {
+                purchases.voucher_changed(id.voucher);
             }
-            Notice::Refunded(money) | Notice::ChargedBack(money) => {
-                unmatched_payments::mark_returned(pool, payment, money).await?;
-                tracing::warn!(
-                    payment,
-                    money.transaction,
-                    "the gateway gave back money of a payment that is not ours"
-                );
-            }
-            Notice::RefundFailed(money) | Notice::ChargeBackWon(money) => {
-                unmatched_payments::mark_kept(pool, payment, money).await?;
-                tracing::warn!(
-                    payment,
-                    money.transaction,
-                    "the gateway did not give back money of a payment that is not ours, as it had said"
-                );
-            }
+            outcome
         }
-        Ok(())
+        Err(_) => NoticeOutcome::Unknown,
+    };
+    if outcome == NoticeOutcome::Unknown {
+        keep_unmatched(database, payment, notice).await?;
     }
+    log(payment, notice, outcome);
+    metrics::counter!(name::PAYMENTS, "settled" => outcome.as_str()).increment(1);
+    Ok(outcome)
+}
+
+/// Says what an operator has to know of.
+fn log(payment: &str, notice: &Notice, outcome: NoticeOutcome) {
+    let what = match outcome {
+        NoticeOutcome::ReturnedTwice => {
+            tracing::error!(payment, ?notice, "money went back a second time: look at the refunds");
+            return;
+        }
+        NoticeOutcome::PartReturned => "a part of the money went back: a refund is of the rest",
+        NoticeOutcome::Kept | NoticeOutcome::TooEarly => {
+            "the gateway has not told yet of what went before"
+        }
+        NoticeOutcome::RefundFailed | NoticeOutcome::RefundWaits => "a refund failed after all",
+        NoticeOutcome::ChargeBackWon => "money that was charged back is ours again",
+        _ => return,
+    };
+    tracing::warn!(payment, ?notice, "{what}");
+}
+
+/// Keeps what the gateway says of a payment that is not ours.
+async fn keep_unmatched(
+    database: &Database,
+    payment: &str,
+    notice: &Notice,
+) -> Result<(), StoreError> {
+    let pool = database.pool();
+    match notice {
+        Notice::Failed => {}
+        Notice::Succeeded(money) => {
+            unmatched_payments::keep(pool, payment, money).await?;
+            tracing::warn!(
+                payment,
+                money.transaction,
+                money.amount,
+                "the gateway took money for a payment that is not ours: it is kept for an administrator"
+            );
+        }
+        Notice::Refunded(money) | Notice::ChargedBack(money) => {
+            unmatched_payments::mark_returned(pool, payment, money).await?;
+            tracing::warn!(
+                payment,
+                money.transaction,
+                "the gateway gave back money of a payment that is not ours"
+            );
+        }
+        Notice::RefundFailed(money) | Notice::ChargeBackWon(money) => {
+            unmatched_payments::mark_kept(pool, payment, money).await?;
+            tracing::warn!(
+                payment,
+                money.transaction,
+                "the gateway did not give back money of a payment that is not ours, as it had said"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The gateway does not say now where to pay.

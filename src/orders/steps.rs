@@ -1,6 +1,7 @@
 //! Cancelling, refunding, redeeming: what people ask for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::model::{Code, Order, OrderStatus, Refusal, UserId};
 use crate::purchase::Purchases;
@@ -23,26 +24,30 @@ pub struct Orders {
     pub(super) purchases: Arc<Purchases>,
     /// `None`: nothing takes payments.
     pub(super) gateway: Option<Arc<dyn PaymentGateway>>,
+    ask_within: Duration,
     pub(super) entries: EntryBatcher,
     pub(super) lines: Arc<CountedLines>,
 }
 
 impl Orders {
-    /// Orders in `database`, of vouchers that `purchases` sells.
+    /// Orders in `database`, of vouchers that `purchases` sells. Before time cancels an order with a payment under way, the gateway
+    /// is asked for at most `ask_within`; zero: it is not asked.
     pub fn new(
         database: Database,
         purchases: Arc<Purchases>,
         gateway: Option<Arc<dyn PaymentGateway>>,
+        ask_within: Duration,
     ) -> Self {
         let entries = entry_batcher(&database, purchases.clock());
         let lines = Arc::new(counted_lines(&database, purchases.clock()));
-        Self { database, purchases, gateway, entries, lines }
+        Self { database, purchases, gateway, ask_within, entries, lines }
     }
 
     /// The work that nobody asks for, until what it returns is dropped.
     pub fn start_workers(&self) -> Vec<Worker> {
         let (database, purchases) = (&self.database, &self.purchases);
-        let expiry = Expiry::new(database.clone(), Arc::clone(purchases)).start();
+        let ask_within = self.gateway.as_ref().map_or(Duration::ZERO, |_| self.ask_within);
+        let expiry = Expiry::new(database.clone(), Arc::clone(purchases), ask_within).start();
         let winding_up = WindingUp::new(database.clone()).start();
         let line = LineWork::new(database.clone(), Arc::clone(purchases)).start();
         let gateway = self.gateway.as_ref().map(|gateway| {

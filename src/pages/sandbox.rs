@@ -17,13 +17,13 @@ use tokio::time::{Instant, sleep};
 use super::page::{HtmlPage, PageFiles};
 use super::site::Site;
 use crate::http::body::JsonBody;
-use crate::http::payments::{NotificationBody, NotifiedStatus, accept};
+use crate::http::payments::{NotificationBody, NotifiedStatus, accept, status_of};
 use crate::http::problem::Code;
 use crate::http::{ApiError, App, Language, TextFile, Texts, Who, limited};
 use crate::model::{Clock, OrderStatus};
 use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
-use crate::store::orders;
-use crate::store::payments::{self, PaymentId, PaymentStatus};
+use crate::store::payments::{self, Notice, PaymentId, PaymentStatus};
+use crate::store::{Keys, Redis, StoreError, orders};
 
 /// What the page says. `{…}` is filled in by its script.
 static TEXTS: TextFile =
@@ -86,9 +86,17 @@ const MAX_LATER: usize = 256;
 /// How often it tells the server again that did not take the notification.
 const TRIES: u32 = 30;
 
-/// Takes every payment that its page is told to take, and gives everything back at once.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SandboxGateway;
+/// For how long the sandbox knows what a buyer pressed.
+const REMEMBERED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Takes every payment that its page is told to take, and gives everything back at once. In Redis, which all servers share, it
+/// keeps what buyers pressed.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)] // the types say it
+pub struct SandboxGateway {
+    pub redis: Redis,
+    pub keys: Keys,
+}
 
 #[async_trait]
 impl PaymentGateway for SandboxGateway {
@@ -98,6 +106,14 @@ impl PaymentGateway for SandboxGateway {
 
     async fn cancel_payment(&self, _: PaymentId) -> Result<(), GatewayError> {
         Ok(())
+    }
+
+    async fn payment_status(&self, payment: PaymentId) -> Result<Option<Notice>, GatewayError> {
+        let mut get = redis::cmd("GET");
+        get.arg(self.keys.sandbox_payment(payment));
+        let pressed: Option<String> =
+            self.redis.query(&get).await.map_err(|error| GatewayError(error.to_string()))?;
+        pressed.map_or(Ok(None), |pressed| status_of(payment, pressed.as_bytes()))
     }
 
     async fn refund(&self, _: &RefundRequest) -> Result<(), GatewayError> {
@@ -188,6 +204,10 @@ async fn press(
         amount: Some(shown.amount),
         return_id: None,
     };
+    // Late money is taken when it is told.
+    if press.action != Action::PayLate {
+        remember(&app, id, &notification).await?;
+    }
     let delay = Duration::from_millis(press.delay_ms).min(MAX_DELAY);
     if press.action != Action::PayLate && delay.is_zero() {
         tell(&app, &notification).await?;
@@ -212,10 +232,26 @@ async fn press(
     Ok(StatusCode::ACCEPTED)
 }
 
+/// From now on a server that asks what became of the payment is told this. Money that was taken stays taken.
+async fn remember(app: &App, id: PaymentId, pressed: &NotificationBody) -> Result<(), StoreError> {
+    let mut set = redis::cmd("SET");
+    set.arg(app.keys.sandbox_payment(id)).arg(json(pressed));
+    set.arg("EX").arg(REMEMBERED_FOR.as_secs());
+    if pressed.status != NotifiedStatus::Succeeded {
+        set.arg("NX");
+    }
+    Ok(app.redis.query(&set).await?)
+}
+
+fn json(notification: &NotificationBody) -> Vec<u8> {
+    serde_json::to_vec(notification)
+        .unwrap_or_else(|error| unreachable!("it is always JSON: {error}"))
+}
+
 /// Signs what it says, as every gateway does.
 async fn tell(app: &App, notification: &NotificationBody) -> Result<(), ApiError> {
     let Some(key) = &app.payment_key else { unreachable!("a sandbox has a key") };
-    let Ok(body) = serde_json::to_vec(notification) else { unreachable!("it is always JSON") };
+    let body = json(notification);
     let signature = key.sign(app.clock.now().timestamp(), &body);
     accept(app, Some(&signature), &body).await
 }

@@ -104,20 +104,20 @@ const HAS_MONEY: &str = "
                    where amount > 0 and ($1::bigint is null or (voucher_id = $1 and id > 0)))";
 
 /// Orders that should not be there, or not be there any more. The window is the widest that the sale ever
-/// had. A server looks for overdue orders once a second.
+/// had. A server looks for overdue orders once a second, and asks the gateway about them until `asked_until`.
 const BROKEN_ORDERS: &str = "
     select voucher_id, promise, what, count(*) as count, (array_agg(id))[1:5] as ids
     from (
       select o.voucher_id, o.id,
              case
                when u.id is null then 'orphans'
-               when o.status = order_unpaid() and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute'
+               when o.status = order_unpaid() and coalesce(o.asked_until, o.pay_by, '-infinity') < $2 - interval '1 minute'
                  then 'no_stuck_stock'
                else 'sale_window'
              end as promise,
              case
                when u.id is null then 'orders of users unknown'
-               when o.status = order_unpaid() and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute'
+               when o.status = order_unpaid() and coalesce(o.asked_until, o.pay_by, '-infinity') < $2 - interval '1 minute'
                  then 'orders are unpaid a minute after their time was over'
                when o.status in (order_unpaid(), order_paid()) and s.wound_up_at is not null
                  then 'orders are open though their sale was cancelled and wound up'
@@ -129,7 +129,7 @@ const BROKEN_ORDERS: &str = "
       left join seckill_vouchers s on s.voucher_id = o.voucher_id
       where ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
         and (u.id is null
-             or (o.status = order_unpaid() and coalesce(o.pay_by, '-infinity') < $2 - interval '1 minute')
+             or (o.status = order_unpaid() and coalesce(o.asked_until, o.pay_by, '-infinity') < $2 - interval '1 minute')
              or (o.status in (order_unpaid(), order_paid()) and s.wound_up_at is not null)
              or o.created_at < least(s.begin_time, v.earliest_begin_time)
              or o.created_at >= greatest(s.end_time, v.latest_end_time))
@@ -322,10 +322,9 @@ const BROKEN_MONEY: &str = "
       union all
       select r.voucher_id, r.order_id, 'refunds wait, and no message asks the gateway for them'
       from refunds r
-      where r.status = refund_waiting() and ($1::bigint is null or r.voucher_id = $1)
-        and not exists (select from messages m
-                        where m.order_id = r.order_id and m.number = r.number and m.voucher_id = r.voucher_id
-                          and m.kind = 'refund' and m.next_attempt_at is not null)
+      left join messages m
+        on m.order_id = r.order_id and m.number = r.number and m.voucher_id = r.voucher_id and m.kind = 'refund'
+      where r.status = refund_waiting() and m.next_attempt_at is null and ($1::bigint is null or r.voucher_id = $1)
       union all
       select voucher_id, order_id, 'payments went back twice'
       from money where rest < 0

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono::NaiveDate;
 
+use super::payments::PaymentId;
 use crate::model::UserId;
 
 /// Names keys. The prefix is `SECKILL_KEY_PREFIX`, empty unless installations share a Redis; tests that share one
@@ -64,6 +65,11 @@ impl Keys {
     /// It exists while a server reaches the database.
     pub fn database_is_seen(&self) -> String {
         self.name("health:database")
+    }
+
+    /// What a buyer pressed on the page of the sandbox.
+    pub fn sandbox_payment(&self, payment: PaymentId) -> String {
+        self.name(format_args!("sandbox:payment:{payment}"))
     }
 
     /// The number of requests of one kind and one sender within a window.

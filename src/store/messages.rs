@@ -28,6 +28,8 @@ pub enum MessageKind {
     Refund,
     /// A pending payment is not wanted any more.
     CancelPayment,
+    /// Was a pending payment paid? Time would cancel its order.
+    AskPayment,
 }
 
 column!(MessageKind: &str);

@@ -2,12 +2,15 @@
 //! order, looks at its state, changes it, and adds a row to the log of steps: of two at once, one finds what the
 //! other has done. The log is read here, too.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use sqlx::postgres::PgPool;
 use utoipa::ToSchema;
 
 use super::columns::row;
+use super::payments::PaymentId;
 use super::statements::{in_time, step_in_time};
 use super::{Service, Stop, StoreError};
 use crate::model::{Code, Order, OrderId, OrderStatus, Refusal, UserId, VoucherId};
@@ -97,8 +100,8 @@ pub async fn take(
     taken(step_in_time(pool, async |connection| query.fetch_one(connection).await).await?)
 }
 
-/// Up to `limit` unpaid orders whose time to pay was over at `now`, the oldest first, with their vouchers;
-/// none of the vouchers `except`.
+/// Up to `limit` unpaid orders whose time to pay was over at `now`, the oldest first, with their vouchers; none of the
+/// vouchers `except`, and none of which the gateway is being asked.
 pub async fn list_overdue(
     pool: &PgPool,
     now: DateTime<Utc>,
@@ -107,8 +110,8 @@ pub async fn list_overdue(
 ) -> Result<Vec<(VoucherId, OrderId)>, StoreError> {
     let query = sqlx::query_as(
         "select voucher_id, id from orders
-         where status = order_unpaid() and pay_by <= $1 and voucher_id <> all ($2)
-         order by pay_by limit $3",
+         where status = order_unpaid() and coalesce(asked_until, pay_by) <= $1 and voucher_id <> all ($2)
+         order by coalesce(asked_until, pay_by) limit $3",
     )
     .bind(now)
     .bind(except.iter().map(|voucher| voucher.get()).collect::<Vec<_>>())
@@ -117,16 +120,29 @@ pub async fn list_overdue(
 }
 
 /// Cancels those of `orders`, all of one voucher, whose time to pay is over by the database's clock, and puts
-/// their vouchers back on sale. Returns how many.
+/// their vouchers back on sale. Returns how many. An order with a payment under way waits for what the gateway says of it,
+/// which is asked now, at most `ask_within`.
 pub async fn expire(
     pool: &PgPool,
     voucher: VoucherId,
     orders: &[OrderId],
+    ask_within: Duration,
 ) -> Result<i64, StoreError> {
-    let query = sqlx::query_scalar("select expire_orders($1, $2)")
+    let query = sqlx::query_scalar("select expire_orders($1, $2, $3)")
         .bind(voucher.get())
-        .bind(orders.iter().map(|order| order.get()).collect::<Vec<_>>());
+        .bind(orders.iter().map(|order| order.get()).collect::<Vec<_>>())
+        .bind(ask_within.as_secs_f64());
     step_in_time(pool, async |connection| query.fetch_one(connection).await).await
+}
+
+/// The gateway, which was asked, has said what it knows of a payment: its order waits no longer.
+pub async fn gateway_answered(pool: &PgPool, payment: PaymentId) -> Result<(), StoreError> {
+    let query = sqlx::query("select gateway_answered($1, $2, $3)")
+        .bind(payment.voucher.get())
+        .bind(payment.order.get())
+        .bind(payment.number);
+    step_in_time(pool, async |connection| query.execute(connection).await).await?;
+    Ok(())
 }
 
 /// The time by which sales begin and end and payments are late.

@@ -224,8 +224,13 @@ impl Gateway {
                 let url = format!("https://pay.example/{payment}");
                 return Some((StatusCode::OK, json!({ "pay_url": url })));
             }
-            "cancellation" | "refund" if chance(0.2) => return Some(broken),
+            "cancellation" | "refund" | "payment_status" if chance(0.2) => return Some(broken),
             "cancellation" => return Some(done),
+            // What it took it may not know itself yet.
+            "payment_status" if chance(0.5) => {
+                return Some((StatusCode::OK, json!({ "status": "pending" })));
+            }
+            "payment_status" => return Some((StatusCode::OK, self.status_of(payment))),
             "refund" => {}
             _ => return None,
         }
@@ -233,6 +238,17 @@ impl Gateway {
         self.books().given_back.insert(transaction, asked["amount"].as_i64()?);
         // The answer is lost: the shop asks again.
         Some(if chance(0.15) { broken } else { done })
+    }
+}
+
+impl Gateway {
+    fn status_of(&self, payment: &str) -> Value {
+        let books = self.books();
+        let taken = books.taken.iter().find(|(_, (of, _))| of == payment);
+        taken.map_or_else(
+            || json!({ "status": "pending" }),
+            |(transaction, (_, amount))| succeeded(payment, transaction, *amount),
+        )
     }
 }
 

@@ -59,6 +59,7 @@ impl Money {
             .env("SECKILL_PAYMENTS", "http")
             .env("SECKILL_PAYMENTS_URL", format!("http://{}/", self.address))
             .env("SECKILL_PAYMENTS_SECRET", SECRET)
+            .env("SECKILL_PAYMENTS_ASK_WITHIN", "5s")
             .env("SECKILL_ADMIN_PHONES", format!("+999{:011}", MANY_USERS));
     }
 

@@ -8,7 +8,16 @@ use sqlx::PgPool;
 /// After so many rounds each of them must have been reached.
 const ROUNDS: usize = 100;
 
-const STATES: [(&str, &str); 13] = [
+const STATES: [(&str, &str); 15] = [
+    (
+        "an order whose time was over was paid while the gateway was asked",
+        "from orders o where asked_until is not null and paid_at > pay_by and not exists (
+             select from order_steps s where s.order_id = o.id and s.step = 'cancelled')",
+    ),
+    (
+        "the gateway was asked, and time cancelled the order",
+        "from orders where asked_until is not null and cancelled_by = 3",
+    ),
     ("an order that time had cancelled was revived", "from order_steps where step = 'revived'"),
     (
         "money came too late, and went back",

@@ -124,7 +124,7 @@ const REFUNDING: &str = "select open_payment($voucher, $order, $buyer, 4);
 /// Each function that locks a sale and then an order, what was before, and what may be held.
 const FUNCTIONS: [(&str, &str, &[&str]); 7] = [
     ("cancel_order($voucher, $order, 1::smallint, 1)", OPENED, &[ORDER, STEPS]),
-    ("expire_orders($voucher, array[$order])", OVERDUE, &[STEPS]),
+    ("expire_orders($voucher, array[$order], 60)", OVERDUE, &[STEPS]),
     ("refund_order($voucher, $order, 100)", FREE, &[ORDER, STEPS]),
     ("judge_payment($voucher, $order, 1, 'late', $price)", OPENED, &[ORDER, STEPS]),
     (

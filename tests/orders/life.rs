@@ -4,7 +4,7 @@
 use chrono::TimeDelta;
 use futures_util::future::join_all;
 use seckill::model::Clock;
-use seckill::orders::expiry::Expiry;
+use seckill::orders::ASK_WITHIN;
 use serde_json::{Value, json};
 use sqlx::Connection;
 
@@ -58,8 +58,7 @@ async fn more_overdue_orders_than_one_step_takes_are_cancelled_in_the_next_and_a
     till.after(TimeDelta::minutes(1)).await;
     till.api.buy(1, other.id).await.is(201);
     till.after(TimeDelta::hours(1)).await;
-    let purchases = till.world.shop().await;
-    let mut expiry = Expiry::new(till.world.database.clone(), purchases);
+    let mut expiry = till.expiry(ASK_WITHIN).await;
     // A session holds the row of the sale whose thousand orders are due first.
     let holder = till.hold_the_sale().await;
     assert!(expiry.step().await.is_err());

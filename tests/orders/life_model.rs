@@ -92,7 +92,7 @@ fn random_steps_that_meet_after_a_random_life_come_to_one_of_their_sequences() {
             .flat_map(|name| (0..lanes[0].points[*name]).map(move |at| (*name, at)));
         let points: Vec<_> = points.collect();
         // These are several transactions each.
-        let is_long = |it: &Step| matches!(it, Step::Gateway | Step::WindUp);
+        let is_long = |it: &Step| matches!(it, Step::Gateway | Step::Says(..) | Step::WindUp);
         if !points.is_empty() && !is_long(&first) && !is_long(&second) {
             meetings.push(Meeting {
                 before,

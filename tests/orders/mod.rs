@@ -1,5 +1,6 @@
 //! What happens to an order after it was placed: money, steps, races between two of them.
 
+mod asked;
 mod draw_documents;
 mod draw_numbers;
 mod held_orders;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 use seckill::model::{Clock, SystemClock};
+use seckill::orders::ASK_WITHIN;
 use seckill::orders::expiry::Expiry;
 use seckill::orders::outbox::Outbox;
 use seckill::orders::winding_up::WindingUp;
@@ -159,8 +160,8 @@ async fn an_order_lives(api: &Api, buyer: &str, admin: &str) {
     let world = &api.world;
     let shop = world.shop().await;
     let gateway = world.payments.clone().unwrap();
-    let refunds = Outbox::of_gateway(world.database.clone(), Arc::clone(&shop), gateway);
-    assert_eq!(refunds.step().await.unwrap(), (1, 1));
+    let messages = Outbox::of_gateway(world.database.clone(), Arc::clone(&shop), gateway);
+    assert_eq!(messages.step().await.unwrap(), (1, 1));
     let cancelled = buy(api, &voucher, admin).await;
     api.step(admin, &cancelled, "cancellation").await.is(200);
     let late = buy(api, &voucher, admin).await;
@@ -168,7 +169,10 @@ async fn an_order_lives(api: &Api, buyer: &str, admin: &str) {
     let over = "update orders set pay_by = now() - interval '1 second' where id = $1";
     let over = sqlx::query(over).bind(late.parse::<i64>().unwrap());
     over.execute(api.world.database.pool()).await.unwrap();
-    let mut expiry = Expiry::new(api.world.database.clone(), shop);
+    let mut expiry = Expiry::new(api.world.database.clone(), shop, ASK_WITHIN);
+    assert_eq!(expiry.step().await.unwrap(), (1, 0));
+    // The sandbox says that nobody has paid.
+    assert_eq!(messages.step().await.unwrap(), (1, 1));
     assert_eq!(expiry.step().await.unwrap(), (1, 1));
     api.notify(&succeeded(&payment, "t3", PRICE)).await.is(204);
     api.notify(&succeeded("nobody's", "t4", PRICE)).await.is(204);

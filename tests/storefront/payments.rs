@@ -1,6 +1,8 @@
 //! What follows a purchase in the shop: paying, cancelling, running out of time; and the sandbox, on whose
 //! page a buyer pays. In a real browser.
 
+use std::time::Duration;
+
 use chrono::TimeDelta;
 use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{Clock, Voucher};
@@ -59,7 +61,8 @@ async fn until_at_the_sandbox(browser: &Browser) {
 async fn time_is_over(world: &World) {
     world.set_time(world.clock.now() + TimeDelta::minutes(15)).await;
     let purchases = world.purchases(world.options()).await;
-    let (found, cancelled) = Expiry::new(world.database.clone(), purchases).step().await.unwrap();
+    let mut expiry = Expiry::new(world.database.clone(), purchases, Duration::ZERO);
+    let (found, cancelled) = expiry.step().await.unwrap();
     assert_eq!((found, cancelled), (1, 1));
 }
 

@@ -18,6 +18,7 @@ use seckill::config::{
 use seckill::http::address::reachable;
 use seckill::http::{App, api, served};
 use seckill::model::{Clock, SystemClock, UserId};
+use seckill::orders::ASK_WITHIN;
 use seckill::pages::{self, Asset, SCRIPT, STYLE, Site};
 use seckill::store::users::{self, NOBODYS_PHONE};
 
@@ -127,7 +128,11 @@ pub async fn run(args: PlayArgs) -> anyhow::Result<()> {
         },
         home,
     };
-    let gateways = Gateways { sms: Some(Box::new(ShownSms)), payments: Payments::Sandbox };
+    let gateways = Gateways {
+        sms: Some(Box::new(ShownSms)),
+        payments: Payments::Sandbox,
+        ask_within: ASK_WITHIN,
+    };
     let ready = ReadyServer::prepare(options, gateways, args.until_stdin_closes).await?;
     let Some(ready) = ready else { return Ok(()) };
     if !ready.address.ip().is_loopback() {

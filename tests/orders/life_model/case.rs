@@ -30,7 +30,7 @@ pub struct Case<'a> {
 }
 
 /// As [`ORDERS`] selects it.
-type OrderRow = (i64, i64, i64, i16, Time, Time, Option<i16>, bool, i64, Vec<String>);
+type OrderRow = (i64, i64, i64, i16, Time, Time, Time, Option<i16>, bool, i64, Vec<String>);
 type Time = Option<DateTime<Utc>>;
 
 /// As [`PAYMENTS`] selects it.
@@ -45,9 +45,11 @@ type PaymentRow = (
     Option<i32>,
     Time,
     bool,
+    bool,
 );
 
-const ORDERS: &str = "select o.id, o.voucher_id, o.user_id, o.status, o.pay_by, o.cancelled_at, o.cancelled_by,
+const ORDERS: &str = "select o.id, o.voucher_id, o.user_id, o.status, o.pay_by,
+        case o.status when 1 then o.asked_until end as asked_until, o.cancelled_at, o.cancelled_by,
         o.charged_back_at is not null as is_charged_back, o.returned_amount,
         array(select s.step || ' by ' || actor.of[s.actor] || ': ' || word.of[s.status_before] || ' to ' || word.of[s.status_after] from order_steps s
               where s.order_id = o.id and s.voucher_id = o.voucher_id order by s.number) as log
@@ -59,12 +61,13 @@ const ORDERS: &str = "select o.id, o.voucher_id, o.user_id, o.status, o.pay_by, 
 
 const PAYMENTS: &str = "select p.order_id, p.status, p.transaction_id, p.paid_amount, p.announced,
         p.reason is not distinct from 'charge_back_won' as is_replaced, r.reason, r.try,
-        case r.status when 1 then m.next_attempt_at end as due, c.next_attempt_at is not null as is_unwanted
+        case r.status when 1 then m.next_attempt_at end as due, c.next_attempt_at is not null as is_unwanted,
+        o.status = 1 and a.next_attempt_at is not null as is_asked
     from payments p left join refunds r using (voucher_id, order_id, number)
-    left join messages m
-      on m.voucher_id = p.voucher_id and m.order_id = p.order_id and m.number = p.number and m.kind = 'refund'
-    left join messages c
-      on c.voucher_id = p.voucher_id and c.order_id = p.order_id and c.number = p.number and c.kind = 'cancel_payment'
+    join orders o on (o.voucher_id, o.id) = (p.voucher_id, p.order_id)
+    left join messages m on (m.voucher_id, m.order_id, m.number, m.kind) = (p.voucher_id, p.order_id, p.number, 'refund')
+    left join messages c on (c.voucher_id, c.order_id, c.number, c.kind) = (p.voucher_id, p.order_id, p.number, 'cancel_payment')
+    left join messages a on (a.voucher_id, a.order_id, a.number, a.kind) = (p.voucher_id, p.order_id, p.number, 'ask_payment')
     where p.voucher_id = any ($1) order by p.number";
 
 const SALES: &str =
@@ -235,6 +238,7 @@ impl<'a> Case<'a> {
             buyer,
             number,
             pay_by,
+            asked_until,
             cancelled_at,
             by,
             is_charged_back,
@@ -248,6 +252,7 @@ impl<'a> Case<'a> {
                 sale: self.sale(voucher),
                 status: status(number),
                 pay_by: pay_by.map(|at| self.seconds(at)),
+                asked_until: asked_until.map(|at| self.seconds(at)),
                 cancelled: cancelled_at.map(|at| (nth(&WHO, by.unwrap()), self.seconds(at))),
                 is_charged_back,
                 returned,
@@ -272,6 +277,7 @@ impl<'a> Case<'a> {
             name,
             due,
             is_unwanted,
+            is_asked,
         ) in rows
         {
             let due = due.map(|at| self.seconds(at));
@@ -283,6 +289,7 @@ impl<'a> Case<'a> {
                 is_replaced,
                 refund: reason.map(refund),
                 is_unwanted,
+                is_asked,
             });
         }
     }

@@ -2,7 +2,7 @@
 
 use seckill::model::voucher_terms::VoucherChange;
 use seckill::store::Stop;
-use seckill::store::messages::{self, Channel, MessageKind};
+use seckill::store::messages::{self, Channel, MessageId, MessageKind};
 use seckill::store::payments::{PaymentId, keep_pay_url};
 use seckill::store::vouchers;
 use seckill::store::{cancelled_sales, order_steps};
@@ -10,7 +10,9 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use testkit::shop::world::World;
 
 use super::case::{self, Case, name_of};
-use super::model::{By, Money, Name, Nth, PRICE, Sale, Step, Who, refund_message};
+use super::model::{
+    ASK_WITHIN, By, Money, Name, Nth, PRICE, Said, Sale, Step, Who, refund_message,
+};
 use super::runs::{Driver, known, pass, wind_up};
 
 /// Offers that one call makes at most.
@@ -60,35 +62,78 @@ impl InDatabase {
     async fn expire(&mut self, case: &Case<'_>) -> String {
         for voucher in case.vouchers {
             let ids = case.orders();
-            let call = format!("select expire_orders({voucher}, array{ids:?}::bigint[])::text");
+            let call = format!(
+                "select expire_orders({voucher}, array{ids:?}::bigint[], {ASK_WITHIN})::text"
+            );
             self.says(call).await;
         }
         String::new()
     }
 
-    async fn gateway(&mut self, case: &Case<'_>) -> Option<String> {
-        let mut said = Vec::new();
-        let waits: Vec<(i64, i32, i32, i32, String, i64)> = case.rows(REFUNDS).await;
-        for (order, number, name, there, transaction, amount) in waits {
-            let asked = (case.nth(order).unwrap(), number, name);
-            self.says(answered(case, asked, amount)).await;
-            said.push(refund_message(asked, there, (name_of(&transaction), amount)));
-        }
-        let pool = case.pool();
+    /// All that is due is sent to a gateway that does it, and that says this of a payment of one of the orders.
+    async fn gateway(&mut self, case: &Case<'_>, says: Option<(Nth, Said)>) -> Option<String> {
+        let refunds: Vec<Refund> = case.rows(REFUNDS).await;
+        let (pool, mut said) = (case.pool(), Vec::new());
         let now = known(order_steps::time(pool).await)?;
         for it in known(messages::list_due(pool, Channel::Gateway, now, 1_000).await)? {
-            // A refund of another case, which failed at its end.
-            if it.kind == MessageKind::Refund && case.nth(it.order_id.get()).is_none() {
-                continue;
-            }
-            assert_eq!(it.kind, MessageKind::CancelPayment, "{it:?}");
             let attempt = known(messages::claim(pool, it, now, now).await)?.unwrap();
+            if let Some(nth) = case.nth(it.order_id.get()) {
+                let says = says.and_then(|(of, said)| (of == nth).then_some(said));
+                said.extend(self.send(case, (nth, it), &refunds, says).await);
+            }
             known(messages::record(pool, it, attempt, None, None).await)?;
-            let nth = case.nth(it.order_id.get());
-            said.extend(nth.map(|nth| format!("unwanted {nth}.{}", it.number)));
         }
         said.sort();
         Some(said.join(", "))
+    }
+
+    /// Sends a message of an order, if it is still of use.
+    async fn send(
+        &mut self,
+        case: &Case<'_>,
+        (nth, message): (Nth, MessageId),
+        refunds: &[Refund],
+        says: Option<Said>,
+    ) -> Option<String> {
+        let number = message.number;
+        match message.kind {
+            MessageKind::CancelPayment => Some(format!("unwanted {nth}.{number}")),
+            MessageKind::Refund => {
+                let key = (message.order_id.get(), number);
+                let refund = refunds.iter().find(|refund| (refund.0, refund.1) == key).unwrap();
+                let (_, _, name, there, transaction, amount) = refund;
+                let asked = (nth, number, *name);
+                self.says(answered(case, asked, *amount)).await;
+                Some(refund_message(asked, *there, (name_of(transaction), *amount)))
+            }
+            MessageKind::AskPayment if !self.is_unpaid(case, nth).await => None,
+            MessageKind::AskPayment => {
+                match says {
+                    Some(Said::Paid(money)) => {
+                        self.took(case, nth, number, money).await;
+                    }
+                    Some(Said::Failed) => {
+                        self.ask(case, Step::Failed(nth, number)).await;
+                    }
+                    None => {}
+                }
+                self.ask(case, Step::NotPaid(nth, number)).await;
+                Some(format!("asked {nth}.{number}"))
+            }
+        }
+    }
+
+    async fn is_unpaid(&mut self, case: &Case<'_>, nth: Nth) -> bool {
+        let status = "select status::text from orders where (voucher_id, id)";
+        self.says(format!("{status} = ({})", of(case, nth))).await == "1"
+    }
+
+    async fn took(&mut self, case: &Case<'_>, nth: Nth, number: i32, money: Money) -> String {
+        let sum = sum(case, nth, number, money);
+        match self.say(format!("select apply_payment({sum})")).await {
+            Some(said) => said,
+            None => self.says(format!("select judge_payment({sum})")).await,
+        }
     }
 
     async fn serve(&mut self, case: &Case<'_>) -> String {
@@ -202,11 +247,17 @@ fn statement(case: &Case<'_>, step: Step) -> String {
         Step::Refund(nth) => done(format!("refund_order({}, 9)", of(nth))),
         Step::Settle(nth) => done(format!("settle_refund({}, 9)", of(nth))),
         Step::Answered(nth, number) => answered(case, (nth, number, 1), PRICE),
+        Step::NotPaid(nth, number) => {
+            format!("select gateway_answered({}, {number})::text", of(nth))
+        }
         Step::Enter(buyer, sale) => enter(buyer, sale, "gen_random_uuid()"),
         Step::Leave(buyer, sale) => enter(buyer, sale, "null::uuid"),
         step => unreachable!("{step:?} is more than one statement"),
     }
 }
+
+/// As [`REFUNDS`] selects it.
+type Refund = (i64, i32, i32, i32, String, i64);
 
 /// The refunds that wait for the gateway.
 const REFUNDS: &str = "select r.order_id, r.number, r.try, coalesce(p.announced, r.number), p.transaction_id,
@@ -233,15 +284,10 @@ impl Driver for InDatabase {
         let nothing = VoucherChange::default();
         Some(match step {
             Step::Open(nth) => return self.open(case, nth).await,
-            Step::Took(nth, number, money) => {
-                let sum = sum(case, nth, number, money);
-                match self.say(format!("select apply_payment({sum})")).await {
-                    Some(said) => said,
-                    None => self.says(format!("select judge_payment({sum})")).await,
-                }
-            }
+            Step::Took(nth, number, money) => self.took(case, nth, number, money).await,
             Step::Expire => self.expire(case).await,
-            Step::Gateway => return self.gateway(case).await,
+            Step::Gateway => return self.gateway(case, None).await,
+            Step::Says(nth, said) => return self.gateway(case, Some((nth, said))).await,
             Step::Pause(sale, is_paused) => {
                 let paused = VoucherChange { paused: Some(is_paused), ..nothing };
                 return change(case, sale, paused).await;

@@ -48,6 +48,7 @@ impl Step {
             Self::Settle(_) => &["settle_refund"],
             Self::Expire => &["expire_orders"],
             Self::Answered(..) => &["finish_refund"],
+            Self::NotPaid(..) => &["gateway_answered"],
             Self::Enter(..) | Self::Leave(..) => &["enter_line"],
             Self::Serve => &["draw_entries", "offer_to_line"],
             _ => &[],

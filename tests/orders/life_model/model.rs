@@ -46,7 +46,9 @@ impl Shop {
             }
             Expire => self.expire(None),
             ExpireBut(at) => self.expire(Some(at)),
-            Gateway => return self.gateway(),
+            Gateway => return self.gateway(None),
+            Says(at, said) => return self.gateway(Some((at, said))),
+            NotPaid(at, number) => self.not_paid(at, number),
             Answered(at, number) => match self.payment(at, number) {
                 Some(_) => self.answered(at, number as usize - 1, 1, PRICE),
                 None => "repeated",
@@ -142,6 +144,7 @@ impl Shop {
             sale,
             status: if pay_by.is_some() { Unpaid } else { Paid },
             pay_by,
+            asked_until: None,
             cancelled: None,
             is_charged_back: false,
             returned: 0,
@@ -160,9 +163,18 @@ impl Shop {
 
     fn expire(&mut self, but: Option<Nth>) -> &'static str {
         for at in (0..self.orders.len()).filter(|at| Some(*at) != but) {
-            let order = &self.orders[at];
-            if order.status == Unpaid && order.pay_by <= Some(self.now) {
-                self.cancel(at, Who::Time);
+            let (now, order) = (self.now, &mut self.orders[at]);
+            if order.status != Unpaid || order.asked_until.or(order.pay_by) > Some(now) {
+                continue;
+            }
+            // Whoever was sent to the gateway may have paid: it is asked first.
+            let under_way = order.payments.iter_mut().find(|payment| payment.status == 1);
+            match under_way {
+                Some(payment) if order.asked_until.is_none() => {
+                    payment.is_asked = true;
+                    order.asked_until = Some(now + ASK_WITHIN);
+                }
+                _ => self.cancel(at, Who::Time),
             }
         }
         ""

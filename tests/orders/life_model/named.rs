@@ -1,6 +1,6 @@
 //! Lives with a name: the voucher, what was before, and then each step with what it answers.
 
-use super::model::{Amount::*, By, Money, Name, Step, Step::*, Terms, Who};
+use super::model::{Amount::*, By, Money, Name, Said, Step, Step::*, Terms, Who};
 use super::runs::Life;
 use super::scenes::{
     CANCEL, CHARGED_BACK, FAILED, FIRST, LATE, PART, PAY, REFUNDED, SECOND, WON, with_stock,
@@ -21,8 +21,10 @@ const R2_FAILED: Step = CameAgain(0, 1, FIRST, By::Gateway, Some(Name::Theirs(2)
 const SECOND_FAILED: Step = CameAgain(0, 1, FIRST, By::Gateway, Some(Name::Ours(2)));
 const PART_R1: Step = GaveBack(0, 1, Money(1, Less), By::ChargeBack, Some(1));
 const PART_R1_WON: Step = CameAgain(0, 1, Money(1, Less), By::ChargeBack, Some(Name::Theirs(1)));
-const EXPIRED: [Answered; 4] =
+const ASKED: [Answered; 4] =
     [(Buy(1, 0), "ordered"), (Open(0), "opened 1"), (LATE, ""), (Expire, "")];
+const EXPIRED: [Answered; 6] =
+    [ASKED[0], ASKED[1], ASKED[2], ASKED[3], (Gateway, "asked 0.1"), (Expire, "")];
 const PAID: [Answered; 3] = [(Buy(1, 0), "ordered"), (Open(0), "opened 1"), (PAY, "applied")];
 
 #[rustfmt::skip] // a table
@@ -33,8 +35,34 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
     ]),
     ("the time to pay ends at its instant", with_stock(1), &[], &[
         (Buy(1, 0), "ordered"), (Pass(899), ""), (Expire, ""), (Open(0), "opened 1"), (Pass(1), ""),
-        (Open(0), "refused cancelled"), (Buy(2, 0), "sold_out"), (Expire, ""), (Gateway, "unwanted 0.1"),
+        (Open(0), "refused cancelled"), (Buy(2, 0), "sold_out"), (Expire, ""), (Gateway, "asked 0.1"), (Expire, ""), (Gateway, "unwanted 0.1"),
         (Buy(2, 0), "ordered"),
+    ]),
+    ("an order of which nobody was sent to the gateway is cancelled at once", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (LATE, ""), (Expire, ""), (Gateway, ""), (Buy(2, 0), "ordered"),
+    ]),
+    ("whoever paid in time has the order, also if the gateway says so late", with_stock(1), &ASKED, &[
+        (Buy(2, 0), "sold_out"), (Says(0, Said::Paid(FIRST)), "asked 0.1"), (PAY, "repeated"), (Expire, ""), (Gateway, ""),
+        (Redeem(0), "done"),
+    ]),
+    ("an order waits for a silent gateway no longer than it may", with_stock(1), &ASKED, &[
+        (Pass(59), ""), (Expire, ""), (Buy(2, 0), "sold_out"), (Pass(1), ""), (Expire, ""), (Gateway, "unwanted 0.1"),
+        (Buy(2, 0), "ordered"), (PAY, "order_cancelled"), (Gateway, "refund 0.1 of 1: m1, 8000"),
+    ]),
+    ("a payment that failed cancels its order, and the gateway is not told", with_stock(1), &ASKED, &[
+        (Says(0, Said::Failed), "asked 0.1"), (Expire, ""), (Gateway, ""), (Buy(2, 0), "ordered"),
+    ]),
+    ("another sum than was asked for goes back, and the order waits no longer", with_stock(1), &ASKED, &[
+        (Says(0, Said::Paid(LESS)), "asked 0.1"), (Expire, ""), (Gateway, "refund 0.1 of 1: m3, 7999"), (Buy(2, 0), "ordered"),
+    ]),
+    ("nobody asks about an order that its buyer cancels", with_stock(1), &ASKED, &[
+        (CANCEL, "done"), (Gateway, "unwanted 0.1"), (PAY, "order_cancelled"), (Gateway, "refund 0.1 of 1: m1, 8000"),
+    ]),
+    ("nobody asks about an order that is paid meanwhile", with_stock(1), &ASKED, &[
+        (PAY, "applied"), (Gateway, ""), (Expire, ""), (Redeem(0), "done"),
+    ]),
+    ("an order of a cancelled sale waits for no gateway", with_stock(1), &ASKED, &[
+        (CancelSale(0), "done"), (WindUp, ""), (Gateway, "unwanted 0.1"), (PAY, "order_cancelled"),
     ]),
     ("late money revives an order whose voucher is left", with_stock(1), &EXPIRED, &[
         (PAY, "revived"), (Gateway, ""), (Redeem(0), "done"),
@@ -53,7 +81,7 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
         (BuyAgain(0), "ordered"), (Pass(18_000), ""), (Expire, ""), (Buy(1, 0), "sale_ended"), (BuyAgain(1), "ordered"),
     ]),
     ("late money passes nobody in line", with_stock(1), &[], &[
-        (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (Enter(2, 0), "entered as 1"), (LATE, ""), (Expire, ""),
+        (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (Enter(2, 0), "entered as 1"), (LATE, ""), (Expire, ""), (Gateway, "asked 0.1"), (Expire, ""),
         (PAY, "order_cancelled"), (Serve, ""), (Open(1), "opened 1"), (Gateway, "refund 0.1 of 1: m1, 8000"),
     ]),
     ("a wrong amount and a second payment go back", with_stock(1), &[], &[

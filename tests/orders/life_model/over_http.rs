@@ -1,6 +1,7 @@
 //! The steps of the model by the API of a server in this process, and by its workers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use reqwest::RequestBuilder;
@@ -10,18 +11,18 @@ use seckill::orders::line::LineWork;
 use seckill::orders::outbox::Outbox;
 use seckill::pages::Site;
 use seckill::store::cancelled_sales;
-use seckill::store::payments::PaymentId;
+use seckill::store::payments::{self, Notice, PaymentId};
 use serde_json::{Value, json};
 use testkit::shop::api_client::{Answer, Client};
 use testkit::shop::kept_payments::KeptPayments;
 use testkit::shop::till::{ADMINISTRATOR, notice};
 use testkit::shop::world::World;
 use testkit::wait::PATIENCE;
-use tokio::time::{Duration, Instant, sleep};
+use tokio::time::{Instant, sleep};
 
 use super::case::{Case, name_of};
 use super::in_database::return_id;
-use super::model::{By, Money, Name, Nth, Sale, Step, Who, refund_message};
+use super::model::{ASK_WITHIN, By, Money, Name, Nth, Said, Sale, Step, Who, refund_message};
 use super::runs::{Driver, known, pass, wind_up};
 
 /// Longer than a server may answer from its cache (docs/reliability.md).
@@ -91,10 +92,15 @@ impl OverHttp {
             _ => self.send(notice).await?,
         };
         // Money that nobody here knows is shown to an administrator.
-        let kept = "delete from unmatched_payments where payment_id = $1";
-        let kept = sqlx::query(kept).bind(payment).execute(case.pool()).await.unwrap();
+        let is_kept = self.forget_unmatched(case).await;
         let said = word(step, &answer);
-        Some(if kept.rows_affected() > 0 && said == "taken" { "unknown".to_owned() } else { said })
+        Some(if is_kept && said == "taken" { "unknown".to_owned() } else { said })
+    }
+
+    /// Whether money was kept that nobody here knows.
+    async fn forget_unmatched(&self, case: &Case<'_>) -> bool {
+        let kept = sqlx::query("delete from unmatched_payments");
+        kept.execute(case.pool()).await.unwrap().rows_affected() > 0
     }
 
     async fn buy(&mut self, case: &Case<'_>, step: Step, expected: &str) -> Option<String> {
@@ -119,10 +125,26 @@ impl OverHttp {
         }
     }
 
-    /// The requests to a gateway that does all of them.
-    async fn gateway(&self, case: &Case<'_>) -> Option<String> {
+    /// The requests to a gateway that does all of them, and that says this of the payments of one of the orders.
+    async fn gateway(&self, case: &Case<'_>, says: Option<(Nth, Said)>) -> Option<String> {
         let (database, purchases) = (case.world.database.clone(), Arc::clone(&self.app.purchases));
         let gateway = Arc::new(KeptPayments::default());
+        let payments = |nth: Nth| {
+            let (voucher, order) = (case.voucher_of(nth), case.order(nth).try_into().unwrap());
+            (1..9).map(move |number| PaymentId { voucher, order, number })
+        };
+        if let Some((nth, said)) = says {
+            let notice = match said {
+                Said::Paid(it) => Notice::Succeeded(payments::Money {
+                    transaction: case.transaction(nth, it),
+                    amount: it.1.in_money(),
+                    return_id: None,
+                }),
+                Said::Failed => Notice::Failed,
+            };
+            let answers = payments(nth).map(|payment| (payment, notice.clone()));
+            gateway.answers.lock().unwrap().extend(answers);
+        }
         let work = Outbox::of_gateway(database, purchases, gateway.clone());
         known(work.step().await)?;
         let mut messages = Vec::new();
@@ -140,6 +162,13 @@ impl OverHttp {
             let nth = case.nth(it.order.get());
             messages.extend(nth.map(|nth| format!("unwanted {nth}.{}", it.number)));
         }
+        for it in gateway.questions.lock().unwrap().iter() {
+            let nth = case.nth(it.order.get());
+            messages.extend(nth.map(|nth| format!("asked {nth}.{}", it.number)));
+        }
+        if says.is_some() {
+            self.forget_unmatched(case).await;
+        }
         messages.sort();
         Some(messages.join(", "))
     }
@@ -148,7 +177,11 @@ impl OverHttp {
     async fn work(&mut self, case: &Case<'_>, step: Step) -> Option<()> {
         let (database, purchases) = (case.world.database.clone(), Arc::clone(&self.app.purchases));
         match step {
-            Step::Expire => known(Expiry::new(database, purchases).step().await).map(drop)?,
+            Step::Expire => {
+                let ask_within = Duration::from_secs(ASK_WITHIN.unsigned_abs());
+                let mut expiry = Expiry::new(database, purchases, ask_within);
+                known(expiry.step().await).map(drop)?;
+            }
             Step::Serve => {
                 let mut work = LineWork::new(database, purchases);
                 while known(work.step().await)? {}
@@ -252,7 +285,8 @@ impl Driver for OverHttp {
                 let status = if by == By::Gateway { "refund_failed" } else { "charge_back_won" };
                 self.notify(case, step, (nth, number), (status, Some(money), part), expected).await
             }
-            Step::Gateway => self.gateway(case).await,
+            Step::Gateway => self.gateway(case, None).await,
+            Step::Says(nth, said) => self.gateway(case, Some((nth, said))).await,
             Step::CancelSale(sale) => {
                 // By the shell: servers learn of it within a second, and this one at once.
                 let voucher = case.vouchers[sale];

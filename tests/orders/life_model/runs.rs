@@ -15,7 +15,7 @@ use testkit::shop::world::World;
 use tokio::runtime::Runtime;
 
 use super::case::Case;
-use super::model::{Amount, By, Money, Name, Seconds, Shop, Step, Terms, Voucher, Who};
+use super::model::{Amount, By, Money, Name, Said, Seconds, Shop, Step, Terms, Voucher, Who};
 
 /// A way to take the steps.
 pub trait Driver {
@@ -81,9 +81,11 @@ pub fn step() -> impl Strategy<Value = Step> {
         2 => named.prop_map(|name| (By::Gateway, Some(name))),
         1 => theirs.clone().prop_map(|name| (By::ChargeBack, name.map(Name::Theirs))),
     ];
+    let said = prop_oneof![3 => money.clone().prop_map(Said::Paid), 1 => Just(Said::Failed)];
     let who = prop_oneof![2 => Just(Who::Buyer), 1 => Just(Who::Administrator)];
     let more = prop_oneof![Just(-1), Just(1), Just(2)];
-    let pass = [1, 2, MINUTE, 15 * MINUTE - 1, 15 * MINUTE, 20 * MINUTE, HOUR, 5 * HOUR];
+    let pass =
+        [1, 2, MINUTE - 1, MINUTE, 15 * MINUTE - 1, 15 * MINUTE, 20 * MINUTE, HOUR, 5 * HOUR];
     prop_oneof![
         12 => (buyer.clone(), sale.clone()).prop_map(|(buyer, sale)| Step::Buy(buyer, sale)),
         3 => nth.clone().prop_map(Step::BuyAgain),
@@ -97,8 +99,9 @@ pub fn step() -> impl Strategy<Value = Step> {
         6 => (nth.clone(), who).prop_map(|(nth, who)| Step::Cancel(nth, who)),
         4 => nth.clone().prop_map(Step::Redeem),
         5 => nth.clone().prop_map(Step::Refund),
-        2 => nth.prop_map(Step::Settle),
-        5 => Just(Step::Expire),
+        2 => nth.clone().prop_map(Step::Settle),
+        4 => (nth, said).prop_map(|(nth, said)| Step::Says(nth, said)),
+        8 => Just(Step::Expire),
         4 => Just(Step::Gateway),
         2 => (sale.clone(), any::<bool>()).prop_map(|(sale, is_paused)| Step::Pause(sale, is_paused)),
         3 => (sale.clone(), more).prop_map(|(sale, more)| Step::Restock(sale, more)),
@@ -117,7 +120,15 @@ pub fn lives() -> impl Strategy<Value = Life> {
 }
 
 /// The workers' steps before the last audit.
-const WORKERS: [Step; 5] = [Step::WindUp, Step::Expire, Step::Serve, Step::Gateway, Step::Serve];
+const WORKERS: [Step; 7] = [
+    Step::WindUp,
+    Step::Expire,
+    Step::Gateway,
+    Step::Expire,
+    Step::Serve,
+    Step::Gateway,
+    Step::Serve,
+];
 
 /// Takes the steps. `Ok(false)`: the machine was too busy to say what became of one of them.
 ///

@@ -29,6 +29,8 @@ pub const PAY: Step = Took(0, 1, FIRST);
 const AGAIN: Step = Took(0, 1, SECOND);
 pub const CANCEL: Step = Cancel(0, Who::Buyer);
 pub const LATE: Step = Pass(900);
+const UNANSWERED: Step = Pass(60);
+const NOT_PAID: Step = NotPaid(0, 1);
 
 #[rustfmt::skip] // a table
 const SCENES: &[(i64, &[Step], &[Step])] = &[
@@ -36,15 +38,18 @@ const SCENES: &[(i64, &[Step], &[Step])] = &[
     (2, &[Buy(1, 0)], &[Open(0), CANCEL, BuyAgain(0)]),
     (1, &[], &[Buy(1, 0), Buy(2, 0), Restock(0, 1), Restock(0, -1), Pause(0, true), CancelSale(0), Pass(18_000)]),
     (2, &[Buy(1, 0), Open(0), LATE], &[PAY, Open(0), CANCEL, Expire, REFUNDED, Restock(0, -1)]),
-    (2, &[Buy(1, 0), Open(0), LATE, Expire, Pass(1)], &[PAY, AGAIN, Failed(0, 1), Buy(1, 0), REFUNDED, Pause(0, true)]),
-    (1, &[Buy(1, 0), Open(0), LATE, Expire], &[PAY, Buy(2, 0), Enter(2, 0), Restock(0, -1), CancelSale(0)]),
+    (2, &[Buy(1, 0), Open(0), LATE, Expire], &[PAY, NOT_PAID, Expire, Failed(0, 1), CANCEL, REFUNDED, Took(0, 1, Money(3, Less))]),
+    (2, &[Buy(1, 0), Open(0), LATE, Expire, UNANSWERED], &[PAY, NOT_PAID, Expire, CANCEL, CancelSale(0)]),
+    (2, &[Buy(1, 0), Open(0), LATE, Expire, NOT_PAID], &[PAY, NOT_PAID, Expire, Open(0)]),
+    (2, &[Buy(1, 0), Open(0), LATE, Expire, NOT_PAID, Expire, Pass(1)], &[PAY, AGAIN, Failed(0, 1), Buy(1, 0), REFUNDED, Pause(0, true)]),
+    (1, &[Buy(1, 0), Open(0), LATE, Expire, NOT_PAID, Expire], &[PAY, Buy(2, 0), Enter(2, 0), Restock(0, -1), CancelSale(0)]),
     (2, &[Buy(1, 0), Open(0), PAY], &[AGAIN, Redeem(0), Refund(0), CANCEL, REFUNDED, CHARGED_BACK]),
     (2, &[Buy(1, 0), Open(0), PAY, Refund(0)], &[Answered(0, 1), Settle(0), Redeem(0), REFUNDED, CHARGED_BACK, PART]),
     (2, &[Buy(1, 0), Open(0), PAY, Redeem(0)], &[Redeem(0), Refund(0), REFUNDED, CHARGED_BACK]),
-    (1, &[Buy(1, 0), Open(0), LATE], &[Enter(2, 0), CANCEL, Expire, PAY, Serve]),
-    (1, &[Buy(1, 0), Open(0), Enter(2, 0), LATE, Expire, Pass(1)], &[Enter(3, 0), Leave(2, 0), Serve, Buy(1, 0), PAY]),
+    (1, &[Buy(1, 0), Open(0), LATE, Expire, NOT_PAID], &[Enter(2, 0), CANCEL, Expire, PAY, Serve]),
+    (1, &[Buy(1, 0), Open(0), Enter(2, 0), LATE, Expire, NOT_PAID, Expire, Pass(1)], &[Enter(3, 0), Leave(2, 0), Serve, Buy(1, 0), PAY]),
     (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1)], &[PAY, GaveBack(1, 1, FIRST, By::Gateway, None)]),
-    (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1), LATE, Expire], &[PAY, Took(1, 1, FIRST), GaveBack(1, 1, FIRST, By::Gateway, None)]),
+    (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1), LATE, Expire, NOT_PAID, NotPaid(1, 1), Expire], &[PAY, Took(1, 1, FIRST), GaveBack(1, 1, FIRST, By::Gateway, None)]),
     (2, &[Buy(1, 0), Open(0), REFUNDED], &[PAY, CHARGED_BACK, CANCEL]),
     (2, &[Buy(1, 0), Open(0), PAY, Refund(0)], &[Answered(0, 1), FAILED, PART]),
     (1, &[Buy(1, 0), Open(0), PAY, Refund(0), Answered(0, 1)], &[FAILED, CHARGED_BACK, REFUNDED, Buy(2, 0), Failed(0, 1)]),
@@ -61,7 +66,7 @@ const THREE: [[Step; 3]; 5] = [
     [Serve, Leave(2, 0), Expire],
     [PAY, Expire, Leave(2, 0)],
 ];
-const IN_LINE: [Step; 4] = [Buy(1, 0), Open(0), Enter(2, 0), LATE];
+const IN_LINE: [Step; 6] = [Buy(1, 0), Open(0), Enter(2, 0), LATE, Expire, NOT_PAID];
 
 /// Of each scene each pair, and each three, the first stopped at each of its points.
 pub fn all(points: &BTreeMap<String, usize>) -> Vec<Meeting> {

@@ -1,12 +1,13 @@
 //! What takes the payments of a test's world.
 
+use std::collections::HashMap;
 use std::future::pending;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use seckill::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
-use seckill::store::payments::PaymentId;
+use seckill::store::payments::{Notice, PaymentId};
 
 /// A payment gateway that keeps what it is asked for, and can be away, or silent.
 #[derive(Debug, Default)]
@@ -17,6 +18,10 @@ pub struct KeptPayments {
     pub refunded: Mutex<Vec<RefundRequest>>,
     /// Payments that it knows are not wanted any more.
     pub cancelled: Mutex<Vec<String>>,
+    /// Payments of which it was asked what became of them.
+    pub questions: Mutex<Vec<PaymentId>>,
+    /// What it says of some of them. The others are not paid.
+    pub answers: Mutex<HashMap<PaymentId, Notice>>,
 }
 
 #[async_trait]
@@ -34,6 +39,12 @@ impl PaymentGateway for KeptPayments {
         self.answer()?;
         self.cancelled.lock().unwrap().push(payment.to_string());
         Ok(())
+    }
+
+    async fn payment_status(&self, payment: PaymentId) -> Result<Option<Notice>, GatewayError> {
+        self.questions.lock().unwrap().push(payment);
+        self.answer()?;
+        Ok(self.answers.lock().unwrap().get(&payment).cloned())
     }
 
     async fn refund(&self, request: &RefundRequest) -> Result<(), GatewayError> {

@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use reqwest::RequestBuilder;
@@ -196,11 +197,16 @@ impl Till {
         self.world.serve_lines().await;
     }
 
-    /// How many orders one step of a server cancels because their time is over.
+    /// How many orders one step of a server that asks no gateway cancels because their time is over.
     pub async fn expire(&self) -> i64 {
+        self.expiry(Duration::ZERO).await.step().await.unwrap().1
+    }
+
+    /// Of another server, which asks the gateway before, for so long.
+    pub async fn expiry(&self, ask_within: Duration) -> Expiry {
         let world = self.world.another_process();
         let purchases = world.shop().await;
-        Expiry::new(world.database.clone(), purchases).step().await.unwrap().1
+        Expiry::new(world.database, purchases, ask_within)
     }
 
     /// What servers have to tell the gateway.

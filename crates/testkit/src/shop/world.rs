@@ -18,7 +18,7 @@ use seckill::model::voucher_terms::NewVoucher;
 use seckill::model::{
     BucketRate, Clock, ManualClock, OrderId, SharedClock, SystemClock, UserId, Voucher,
 };
-use seckill::orders::{Orders, PaymentGateway};
+use seckill::orders::{ASK_WITHIN, Orders, PaymentGateway};
 use seckill::pages::sandbox::SandboxGateway;
 use seckill::pages::{self, Site};
 use seckill::purchase::audit::{self, VoucherAudit};
@@ -89,14 +89,16 @@ async fn made<T>(what: &str, make: impl AsyncFn() -> Result<T, StoreError>) -> T
 impl World {
     pub async fn new() -> Self {
         let (name, database_url, redis_url) = template::cloned().await;
+        let redis = Redis::new(&redis_url).unwrap();
+        let keys = Keys::with_prefix(&format!("{name}:"));
         Self {
             database: Database::new(&database_url).unwrap(),
-            redis: Redis::new(&redis_url).unwrap(),
-            keys: Keys::with_prefix(&format!("{name}:")),
+            payments: Some(Arc::new(SandboxGateway { redis: redis.clone(), keys: keys.clone() })),
+            redis,
+            keys,
             clock: Arc::new(ManualClock::starting_at(midnight())),
             sms: KeptSms::default(),
             gateway: Gateway::Kept,
-            payments: Some(Arc::new(SandboxGateway)),
             secret: "a secret of the tests, long enough".to_owned(),
             event_streams: 64,
             settings: ServerArgs {
@@ -271,7 +273,7 @@ impl World {
     /// The life of orders after the purchase, by this world's payment gateway.
     pub fn orders(&self, purchases: &Arc<Purchases>) -> Orders {
         let gateway = self.payments.clone();
-        Orders::new(self.database.clone(), Arc::clone(purchases), gateway)
+        Orders::new(self.database.clone(), Arc::clone(purchases), gateway, ASK_WITHIN)
     }
 
     /// What the payment gateway signs with.

@@ -145,13 +145,15 @@ impl Shop {
             is_replaced: false,
             refund: (!is_applied).then(|| Back::waits(said, self.now)),
             is_unwanted: false,
+            is_asked: false,
         };
         // A second sum for one payment is a payment of its own.
         let kept_as = if payment.money.is_some() {
             order.payments.push(kept);
             order.payments.len() - 1
         } else {
-            order.payments[number as usize - 1] = kept;
+            let told = &mut order.payments[number as usize - 1];
+            *told = Payment { is_asked: told.is_asked, ..kept };
             number as usize - 1
         };
         if is_applied {
@@ -398,27 +400,59 @@ impl Shop {
         refund.due = Some(now + 300.min(1 << (refund.name - 1).min(9)));
     }
 
-    /// The messages to the gateway: `refund` or `unwanted`, which payment of which order, and its number at the gateway.
-    pub fn gateway(&mut self) -> String {
-        let mut messages = Vec::new();
-        for at in 0..self.orders.len() {
-            for number in 0..self.orders[at].payments.len() {
-                let payment = &mut self.orders[at].payments[number];
+    /// The messages to the gateway: `refund`, `unwanted` or `asked`, which payment of which order, and its number at the gateway.
+    /// What it says changes the shop after all of them were written down.
+    pub fn gateway(&mut self, says: Option<(Nth, Said)>) -> String {
+        let (mut messages, mut refunds, mut questions) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, order) in self.orders.iter_mut().enumerate() {
+            for (number, payment) in (1..).zip(&mut order.payments) {
                 if std::mem::take(&mut payment.is_unwanted) {
-                    messages.push(format!("unwanted {at}.{}", number + 1));
+                    messages.push(format!("unwanted {at}.{number}"));
                 }
-                let Some(refund) = &payment.refund else { continue };
-                if refund.due.is_some_and(|due| due <= self.now) {
-                    let (own, name) = (number as i32 + 1, refund.name);
-                    let there = payment.announced.unwrap_or(own);
-                    let money = (payment.money.unwrap().0, self.rest(at, number).unwrap());
-                    messages.push(refund_message((at, own, name), there, money));
-                    self.answered(at, number, name, money.1);
+                if payment.is_asked {
+                    messages.push(format!("asked {at}.{number}"));
+                    questions.push((at, number));
+                }
+                let due =
+                    payment.refund.as_ref().filter(|it| it.due.is_some_and(|due| due <= self.now));
+                if let Some(refund) = due {
+                    refunds.push((at, number, refund.name, payment.announced));
                 }
             }
         }
+        for (at, number, name, announced) in refunds {
+            let payment = number as usize - 1;
+            let (money, _) = self.orders[at].payments[payment].money.unwrap();
+            let rest = self.rest(at, payment).unwrap();
+            let there = announced.unwrap_or(number);
+            messages.push(refund_message((at, number, name), there, (money, rest)));
+            self.answered(at, payment, name, rest);
+        }
+        for (at, number) in questions {
+            match says {
+                Some((of, Said::Paid(Money(name, paid)))) if of == at => {
+                    self.took(at, number, name, paid.in_money());
+                }
+                Some((of, Said::Failed)) if of == at => {
+                    self.failed(at, number);
+                }
+                _ => {}
+            }
+            self.not_paid(at, number);
+        }
         messages.sort();
         messages.join(", ")
+    }
+
+    /// The gateway has said what it knows: if the order is still unpaid, it waits no longer.
+    pub fn not_paid(&mut self, at: Nth, number: i32) -> &'static str {
+        let now = self.now;
+        if let Some(payment) = self.payment(at, number) {
+            payment.is_asked = false;
+        }
+        let until = &mut self.orders[at].asked_until;
+        *until = until.map(|until| until.min(now));
+        ""
     }
 
     /// The gateway has given back so much of the money of a payment, as it was asked by this name.

@@ -32,8 +32,12 @@ pub enum Step {
     Expire,
     /// The same, while another session holds this order: it is left for the next time.
     ExpireBut(Nth),
-    /// The gateway does all that it is asked for.
+    /// The gateway does all that it is asked for. Of payments it says that they are not paid.
     Gateway,
+    /// The same, but if it is asked about a payment of this order, it says this.
+    Says(Nth, Said),
+    /// The gateway, which was asked, has said that a payment is not paid.
+    NotPaid(Nth, i32),
     /// The gateway has given back [`PRICE`] of the money of a payment, for which it was asked the first time.
     Answered(Nth, i32),
     Pause(Sale, bool),
@@ -57,6 +61,13 @@ pub type Seconds = i64;
 /// The gateway's name of the money, which counts within one voucher, and how much it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Money(pub u8, pub Amount);
+
+/// What the gateway says of a payment about which it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Said {
+    Paid(Money),
+    Failed,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
@@ -108,6 +119,8 @@ pub struct Terms {
 
 pub const PRICE: i64 = 8_000;
 pub const PAY_WITHIN: Seconds = 900;
+/// How long an order waits for what the gateway says of its payment.
+pub const ASK_WITHIN: Seconds = 60;
 
 /// Who may have what there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,6 +185,8 @@ pub struct Order {
     pub sale: Sale,
     pub status: Status,
     pub pay_by: Option<Seconds>,
+    /// While it is unpaid: until when the gateway is asked before time cancels it.
+    pub asked_until: Option<Seconds>,
     pub cancelled: Option<(Who, Seconds)>,
     pub is_charged_back: bool,
     /// What of the money that paid it went back.
@@ -193,6 +208,8 @@ pub struct Payment {
     pub refund: Option<Back>,
     /// The gateway is to be told that it is not wanted.
     pub is_unwanted: bool,
+    /// The gateway is to be asked about it, while the order is unpaid.
+    pub is_asked: bool,
 }
 
 /// Money that goes back.
@@ -241,6 +258,8 @@ impl Step {
             | Redeem(at)
             | Refund(at)
             | Settle(at)
+            | Says(at, _)
+            | NotPaid(at, _)
             | Answered(at, _) => Some(at),
             _ => None,
         }
@@ -282,6 +301,8 @@ impl Order {
         let row = format!("{step} by {who:?}: {:?} to {status:?}", self.status);
         self.log.push(row.to_lowercase());
         self.status = status;
+        self.asked_until = None;
+        self.payments.iter_mut().for_each(|payment| payment.is_asked = false);
     }
 
     /// A payment that is pending is not wanted any more.
