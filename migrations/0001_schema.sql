@@ -173,8 +173,9 @@ create table orders (
     id               bigint      not null,
     user_id          bigint      not null,
     voucher_id       bigint      not null,
-    -- 1 unpaid, 2 paid, 3 used, 4 cancelled, 5 refunding, 6 refunded
-    status           smallint    not null default 2 check (status between 1 and 6),
+    -- 1 unpaid, 2 paid, 3 used, 4 cancelled, 5 refunding, 6 refunded, 7 refunding again: the refund failed after the order was
+    -- refunded, and its voucher is on sale again
+    status           smallint    not null default 2 check (status between 1 and 7),
     -- The price when the order was placed.
     amount           bigint      not null default 0,
     created_at       timestamptz not null default now(),
@@ -188,8 +189,10 @@ create table orders (
     -- 1 the buyer, 2 an administrator, 3 time
     cancelled_by     smallint,
     refunded_at      timestamptz,
-    -- The gateway took the money of a used order back.
+    -- All the money of a used order went back.
     charged_back_at  timestamptz,
+    -- What of the money that paid it went back: the sum of its rows in `returns`.
+    returned_amount  bigint      not null default 0,
     updated_at       timestamptz not null default now(),
     -- The purchase, as an event.
     seq              bigint      not null default nextval('event_seq'),
@@ -231,7 +234,7 @@ create table order_steps (
     order_id       bigint      not null,
     -- The first, second, ... step of the order.
     number         integer     not null check (number > 0),
-    -- paid, revived, redeemed, cancelled, refund_begun, refunded, charged_back, settled_outside
+    -- paid, revived, redeemed, cancelled, refund_begun, refunded, refund_failed, charged_back, charge_back_won, settled_outside
     step           text        not null,
     -- The state of the order before the step and after it, as in `orders`.
     status_before  smallint    not null,
@@ -306,36 +309,46 @@ create table payments (
     -- What it took, and when it was confirmed to us.
     paid_amount      bigint      check (paid_amount > 0),
     confirmed_at     timestamptz,
-    -- The sum of the parts that the gateway gave back unasked, and the gateway's names of these parts. A refund is for the
-    -- rest.
-    returned_amount  bigint      not null default 0,
-    returned_parts   text[]      not null default '{}',
-    -- Why it was given back.
+    -- Why it was not applied, or is not any more.
     reason           text,
     created_at       timestamptz not null,
     -- The gateway took money twice for one payment: the number of that payment, which the gateway knows. Null: its own.
     announced        integer,
     primary key (voucher_id, order_id, number),
     constraint money_has_a_transaction
-        check ((status in (2, 4)) = (transaction_id is not null and paid_amount is not null)),
-    constraint what_went_back_in_parts_is_not_all check (returned_amount between 0 and coalesce(paid_amount - 1, 0))
+        check ((status in (2, 4)) = (transaction_id is not null and paid_amount is not null))
 );
 -- The same money is applied once, whatever it is said to be for. (Citus takes no such index: there it holds
 -- for one voucher, and `seckill audit` over all vouchers looks for the rest. See src/store/distribution.rs.)
 create unique index payments_one_per_transaction on payments (transaction_id)
     where transaction_id is not null;
 
--- The gateway gave money back before it told us that it had taken it. The row waits for the payment.
-create table early_returns (
+-- Money that went back, each piece of it once, whoever gave it back. What we have of a payment is what was paid less those rows of
+-- its transaction that are not undone.
+create table returns (
     voucher_id      bigint      not null,
+    -- The order that the money came for; if it is early, the one that was named.
     order_id        bigint      not null,
     transaction_id  text        not null,
+    -- The first, second, ... return of the transaction.
+    number          integer     not null check (number > 0),
     amount          bigint      not null check (amount > 0),
-    -- As `refunds.done_by`: 2 refunded by the gateway, 3 charged back
-    done_by         smallint    not null check (done_by between 2 and 3),
-    told_at         timestamptz not null,
-    primary key (transaction_id, done_by, amount, order_id, voucher_id)
+    -- 1 the gateway, because we asked; 2 the gateway by itself; 3 a charge-back; 4 an administrator, outside
+    done_by         smallint    not null check (done_by between 1 and 4),
+    returned_at     timestamptz not null,
+    -- Our name of it, which the gateway got with the refund, and the gateway's own.
+    refund_id       text,
+    return_id       text,
+    -- The refund failed after all, or the charge-back was won: the money is ours again.
+    undone_at       timestamptz,
+    -- The gateway has not told yet that it took the money.
+    is_early        boolean     not null default false,
+    primary key (voucher_id, transaction_id, number)
 );
+create index returns_early on returns (transaction_id) where is_early;
+create index returns_of_order on returns (order_id, voucher_id);
+-- What nobody here asked for.
+create index returns_unasked on returns (transaction_id, voucher_id) where done_by > 1 and undone_at is null;
 
 -- What servers have yet to tell the payment gateway, or to ask it.
 create table messages (
@@ -361,32 +374,26 @@ create table messages (
 );
 create index messages_waiting on messages (channel, next_attempt_at) where next_attempt_at is not null;
 
--- Money on its way back: one refund a payment, so that nobody gets it back twice. A message asks the gateway for it.
+-- Money that is to go back: one refund a payment, so that nobody gets it back twice. It is for what is left of the payment's
+-- money (`returns`). A message asks the gateway for it.
 create table refunds (
-    voucher_id           bigint      not null,
-    order_id             bigint      not null,
+    voucher_id  bigint      not null,
+    order_id    bigint      not null,
     -- The payment's.
-    number               integer     not null,
-    transaction_id       text        not null,
-    amount               bigint      not null check (amount > 0),
-    reason               text        not null,
-    -- 1 waiting, 2 done
-    status               smallint    not null default 1 check (status between 1 and 2),
-    created_at           timestamptz not null,
-    done_at              timestamptz,
-    -- 1 the gateway, because we asked; 2 the gateway by itself; 3 a charge-back; 4 an administrator, outside
-    done_by              smallint    check (done_by between 1 and 4),
-    -- The same money went back a second time.
-    given_back_twice_at  timestamptz,
-    -- The payment's.
-    announced            integer,
+    number      integer     not null,
+    reason      text        not null,
+    -- 1 waiting, 2 done: nothing is left
+    status      smallint    not null default 1 check (status between 1 and 2),
+    -- The first, second, ... time that it is asked for. The gateway gives back once a name (`refund_name`): a refund that failed is
+    -- asked for under another one.
+    try         integer     not null default 1,
+    -- Since when it waits, or waited last.
+    created_at  timestamptz not null,
+    done_at     timestamptz,
     primary key (voucher_id, order_id, number),
-    constraint what_is_done_was_done_by_somebody
-        check ((status = 2) = (done_by is not null and done_at is not null))
+    constraint what_is_done_was_done_once check ((status = 2) = (done_at is not null))
 );
 create index refunds_oldest_waiting on refunds (created_at) where status = 1;
-create index refunds_given_back_twice on refunds (given_back_twice_at)
-    where given_back_twice_at is not null;
 
 -- Money that the gateway confirmed for a payment that is not ours: kept, and shown to administrators.
 create table unmatched_payments (

@@ -30,6 +30,7 @@ create function order_used() returns smallint language sql immutable as 'select 
 create function order_cancelled() returns smallint language sql immutable as 'select 4::smallint';
 create function order_refunding() returns smallint language sql immutable as 'select 5::smallint';
 create function order_refunded() returns smallint language sql immutable as 'select 6::smallint';
+create function order_refunding_again() returns smallint language sql immutable as 'select 7::smallint';
 -- A buyer has at most one live order of a voucher. As the index `orders_one_live_per_user` says it.
 create function is_live(order_status smallint) returns boolean language sql immutable as 'select order_status in (1, 2, 3, 5)';
 
@@ -40,7 +41,7 @@ create function payment_given_back() returns smallint language sql immutable as 
 
 create function refund_waiting() returns smallint language sql immutable as 'select 1::smallint';
 create function refund_done() returns smallint language sql immutable as 'select 2::smallint';
--- How the money of a refund went back.
+-- How money went back.
 create function as_we_asked() returns smallint language sql immutable as 'select 1::smallint';
 create function by_the_gateway_itself() returns smallint language sql immutable as 'select 2::smallint';
 create function by_charge_back() returns smallint language sql immutable as 'select 3::smallint';
@@ -82,7 +83,13 @@ as $$
         ('refunded',        order_paid(),      order_refunded(),   1),
         ('refunded',        order_refunding(), order_refunded(),   1),
         ('settled_outside', order_refunding(), order_refunded(),   1),
-        ('charged_back',    order_used(),      order_used(),       0)
+        ('charged_back',    order_used(),      order_used(),       0),
+        -- The voucher is on sale again since the order was refunded.
+        ('refund_failed',   order_refunded(),  order_refunding_again(), 0),
+        ('refunded',        order_refunding_again(), order_refunded(),  0),
+        ('settled_outside', order_refunding_again(), order_refunded(),  0),
+        ('charge_back_won', order_used(),      order_used(),       0),
+        ('charge_back_won', order_refunded(),  order_refunded(),   0)
 $$;
 
 -- The time by which sales begin and end: the database's, which all servers share. A function, so that
@@ -511,8 +518,8 @@ begin
         used_at = case when wanted = 'redeemed' then at else o.used_at end,
         cancelled_at = case when way.enters = order_cancelled() then at when wanted <> 'revived' then o.cancelled_at end,
         cancelled_by = case when way.enters = order_cancelled() then actor when wanted <> 'revived' then o.cancelled_by end,
-        refunded_at = case when way.enters = order_refunded() then at else o.refunded_at end,
-        charged_back_at = case when wanted = 'charged_back' then at else o.charged_back_at end
+        refunded_at = case when way.enters = order_refunded() and way.leaves <> way.enters then at else o.refunded_at end,
+        charged_back_at = case when wanted = 'charged_back' then at when wanted <> 'charge_back_won' then o.charged_back_at end
     where o.id = own and o.voucher_id = voucher;
     insert into order_steps (voucher_id, order_id, number, step, status_before, status_after, actor, actor_id, at)
     values (voucher, own, number, wanted, found_status, way.enters, actor, actor_id, at);
@@ -1028,8 +1035,8 @@ begin
     if is_free then
         return;
     end if;
-    insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, created_at, announced)
-    select voucher, own, p.number, p.transaction_id, p.paid_amount - p.returned_amount, 'refund', at, p.announced
+    insert into refunds (voucher_id, order_id, number, reason, created_at)
+    select voucher, own, p.number, 'refund', at
     from payments p where p.order_id = own and p.voucher_id = voucher and p.status = payment_applied()
     returning number into applied;
     if not found then
@@ -1145,7 +1152,7 @@ begin
     select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher for no key update;
     if found_status is distinct from order_unpaid() or paid <> payment.amount or payment.transaction_id is not null
        or exists (select from payments p where p.transaction_id = transaction and p.voucher_id = voucher)
-       or exists (select from early_returns r where r.transaction_id = transaction and r.voucher_id = voucher) then
+       or exists (select from returns b where b.transaction_id = transaction and b.voucher_id = voucher) then
         return null;
     end if;
     perform write_payment(voucher, payment, transaction, paid, 'applied', sale_time());
@@ -1154,7 +1161,7 @@ end
 $$;
 
 -- The same in every other case: `payment_outcome` says which one it is, and `write_payment` writes what follows. If the
--- gateway said before that it gave the money back, it returns what `record_return` does.
+-- gateway said before that it gave the money back, all of it or more, it returns `returned` or `returned_twice`.
 create function judge_payment(
     voucher bigint, own bigint, payment_number integer, transaction text, paid bigint
 )
@@ -1168,7 +1175,7 @@ declare
     outcome text;
     at timestamptz;
     kept_as integer;
-    kind smallint;
+    rest bigint;
 begin
     payment := lock_payment(voucher, own, payment_number, transaction);
     outcome := payment_outcome(voucher, own, payment, transaction, paid);
@@ -1177,13 +1184,10 @@ begin
         return outcome;
     end if;
     kept_as := write_payment(voucher, payment, transaction, paid, outcome, at);
-    for kind in select r.done_by from early_returns r
-                where r.transaction_id = transaction and r.voucher_id = voucher and r.amount = paid
-                order by r.told_at, r.done_by
-    loop
-        outcome := record_return(voucher, own, kept_as, kind, null, at);
-    end loop;
-    return outcome;
+    update returns b set order_id = own, is_early = false where b.transaction_id = transaction and b.voucher_id = voucher;
+    select p.* into payment from payments p where p.order_id = own and p.number = kept_as and p.voucher_id = voucher;
+    rest := follow_returns(voucher, payment, by_the_gateway_itself(), null, at);
+    return case when rest > 0 then outcome when rest = 0 then 'returned' else 'returned_twice' end;
 end
 $$;
 
@@ -1200,6 +1204,7 @@ $$;
 --     was not cancelled as a whole, and the buyer has no live
 --     order of the voucher                                         revived          the order is paid, the stock one less
 --     it is cancelled otherwise                                    order_cancelled  the money goes back
+--     all its money went back, by a charge-back                    charge_back_won  the order has its money again
 --     it is paid, used, refunding or refunded                      order_paid       the money goes back
 --
 -- The order's own money may be kept as another payment of the order. If the money paid for another order, an administrator
@@ -1234,6 +1239,11 @@ begin
                              where live.voucher_id = voucher and live.user_id = bought.user_id
                                and is_live(live.status)) then 'revived'
         when bought.status = order_cancelled() then 'order_cancelled'
+        -- A gateway may tell of a charge-back that was won as of new money.
+        when bought.returned_amount >= bought.amount and exists (
+            select from payments p join returns b on b.transaction_id = p.transaction_id and b.voucher_id = voucher
+            where p.order_id = own and p.voucher_id = voucher and p.status = payment_applied()
+              and b.done_by = by_charge_back() and b.undone_at is null) then 'charge_back_won'
         else 'order_paid'
     end;
 end
@@ -1288,17 +1298,12 @@ language plpgsql
 as $$
 declare
     own bigint := payment.order_id;
-    is_applied boolean := outcome in ('applied', 'revived');
+    is_applied boolean := outcome in ('applied', 'revived', 'charge_back_won');
     new_status smallint := case when is_applied then payment_applied() else payment_given_back() end;
     why text := case when not is_applied then outcome end;
     announced_as integer := case when payment.transaction_id is not null then payment.number end;
     kept_as integer := payment.number;
 begin
-    if outcome = 'applied' then
-        perform write_step(voucher, own, 'paid', order_unpaid(), actor_gateway(), null, at);
-    elsif outcome = 'revived' then
-        perform write_step(voucher, own, 'revived', order_cancelled(), actor_gateway(), null, at);
-    end if;
     if announced_as is not null then
         insert into payments (voucher_id, order_id, number, amount, status, transaction_id,
                               paid_amount, confirmed_at, reason, created_at, announced)
@@ -1313,40 +1318,58 @@ begin
     -- The gateway took the money: it is not told any more that the payment is not wanted.
     perform end_message(voucher, own, 'cancel_payment', payment.number);
     if is_applied then
+        perform write_step(voucher, own, case outcome when 'applied' then 'paid' else outcome end, o.status, actor_gateway(), null, at)
+        from orders o where o.id = own and o.voucher_id = voucher;
+        -- The money that was charged back does not pay for the order any more.
+        update payments p set status = payment_given_back(), reason = 'charge_back_won'
+        where p.order_id = own and p.voucher_id = voucher and p.status = payment_applied() and p.number <> kept_as;
         perform send_of_pending(voucher, array[own], 'cancel_payment', at);
     else
-        insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, created_at, announced)
-        values (voucher, own, kept_as, transaction, paid, why, at, announced_as);
+        insert into refunds (voucher_id, order_id, number, reason, created_at) values (voucher, own, kept_as, why, at);
         perform send_message(voucher, own, 'refund', kept_as, at);
     end if;
     return kept_as;
 end
 $$;
 
--- The gateway says that a payment failed: it took nothing. Returns `failed`, `unknown` or `repeated`.
+-- The gateway says that a payment failed: it took nothing. Returns `failed`, `unknown`, `repeated`, or `was_refunded`: its money
+-- came, and went back. If that failed, the gateway has to say so of the return.
 create function fail_payment(voucher bigint, own bigint, payment_number integer) returns text
 language plpgsql
 set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
+declare
+    payment payments%rowtype;
 begin
     update payments set status = payment_failed()
     where order_id = own and number = payment_number and voucher_id = voucher and status = payment_pending();
     if found then
         return 'failed';
     end if;
-    perform from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher;
-    return case when found then 'repeated' else 'unknown' end;
+    select p.* into payment from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher;
+    return case when payment.number is null then 'unknown'
+                when left_of(voucher, payment.transaction_id, payment.paid_amount) < payment.paid_amount then 'was_refunded'
+                else 'repeated' end;
 end
 $$;
 
--- The gateway gave money back without being asked: `kind` says whether it did so by itself, or after a charge-back.
--- Returns `unknown` (there is no such payment), `partial` (so much is not left; nothing was changed), `part_returned` (a part of
--- the money went back), `too_early` (a part of money that is not known yet; nothing was changed), `kept` (the same of all of
--- it: the notice waits for the money), or what `record_return` returns.
+-- What is left of money: 0 if all of it went back, less if more went back than came.
+create function left_of(voucher bigint, transaction text, paid bigint) returns bigint
+language plpgsql
+as $$
+begin
+    return paid - coalesce((select sum(b.amount) from returns b
+                            where b.transaction_id = transaction and b.voucher_id = voucher and b.undone_at is null), 0);
+end
+$$;
+
+-- The gateway gave money back without being asked: `kind` says whether it did so by itself, or after a charge-back. `part` is the
+-- gateway's own name of what it gave back. Returns `unknown` (there is no such payment), `repeated`, `partial` (so much is not
+-- left; nothing was changed), `kept` (the money is not known yet: the row waits for it), or what `write_return` returns.
 --
--- `part` is the gateway's own name of what it gave back. Without one nobody can tell a part that is told twice from two
--- parts: each counts, so that no more than is left is ever asked for.
+-- The transaction is the name of the money: the order that it paid counts, even if the notice names another one. `returned` is the
+-- whole amount, or a part. If a part went back before, a notice of the whole amount is about the rest.
 create function return_payment(
     voucher bigint, own bigint, payment_number integer, transaction text, returned bigint, kind smallint, part text
 )
@@ -1359,119 +1382,311 @@ declare
     at timestamptz;
     payment payments%rowtype;
     money payments%rowtype;
+    whole bigint;
+    rest bigint;
+    amount bigint;
 begin
     payment := lock_payment(voucher, own, payment_number, transaction);
     if payment.number is null then
         return 'unknown';
     end if;
-    -- The transaction is the name of the money: the order that it paid counts, even if the notice names
-    -- another one.
     select p.* into money from payments p where p.transaction_id = transaction and p.voucher_id = voucher for no key update;
     perform lock_sale(voucher);
     perform from orders o where o.id in (own, money.order_id) and o.voucher_id = voucher order by o.id for no key update;
     at := sale_time();
-    if money.number is null then
-        -- Less than was asked for is taken for a part; more is another amount, which the gateway took by mistake.
-        if returned < payment.amount then
-            return 'too_early';
-        end if;
-        insert into early_returns (voucher_id, order_id, transaction_id, amount, done_by, told_at)
-        values (voucher, own, transaction, returned, kind, at)
-        on conflict do nothing;
-        return case when found then 'kept' else 'repeated' end;
-    end if;
-    if part = any (money.returned_parts) then
+    whole := coalesce(money.paid_amount, payment.amount);
+    rest := left_of(voucher, transaction, whole);
+    amount := case when returned = whole and rest > 0 then rest else returned end;
+    if is_told_again(voucher, transaction, returned, kind, part, whole, rest) then
         return 'repeated';
-    elsif returned in (money.paid_amount, money.paid_amount - money.returned_amount)
-       -- Nothing is left of the money: a part that goes back now goes back a second time.
-       or (returned < money.paid_amount and exists (
-               select from refunds r where r.order_id = money.order_id and r.number = money.number and r.voucher_id = voucher
-                                       and r.status = refund_done())) then
-        return record_return(voucher, money.order_id, money.number, kind, null, at);
-    end if;
-    return record_part(voucher, money, returned, part);
-end
-$$;
-
--- Writes that a part of a payment's money went back: a refund asks for the rest. Returns `part_returned`, or `partial`:
--- less than this part was left. The caller has locked the payment and the order; no refund of it is done.
-create function record_part(voucher bigint, money payments, returned bigint, part text) returns text
-language plpgsql
-as $$
-begin
-    if returned > money.paid_amount - money.returned_amount then
+    elsif money.number is null then
+        perform insert_return(voucher, own, transaction, amount, kind, null, part, at, true);
+        return 'kept';
+    elsif returned > whole or (rest > 0 and amount > rest) then
         return 'partial';
     end if;
-    update payments p set returned_amount = p.returned_amount + returned, returned_parts = p.returned_parts || part
-    where p.order_id = money.order_id and p.number = money.number and p.voucher_id = voucher;
-    update refunds r set amount = r.amount - returned
-    where r.order_id = money.order_id and r.number = money.number and r.voucher_id = voucher;
-    return 'part_returned';
+    return write_return(
+        voucher, money, amount, kind,
+        case when kind = by_the_gateway_itself() and (amount = rest or returned = whole) then asked_name(voucher, money) end,
+        part, null, at);
 end
 $$;
 
--- Writes that what was left of a payment's money went back, and how (`kind`). Its refund is done. If the money had paid the
--- order, the order is refunded, and its voucher is on sale again; an order that is used stays used, for good, and is marked
--- as charged back. The gateway is not asked for the money any more. Returns `returned`, `repeated` (it was known, or nobody had
--- asked), or `returned_twice`: the money had gone back before, another way. The caller has locked the sale and the order.
-create function record_return(
-    voucher bigint, own bigint, payment_number integer, kind smallint, actor_id bigint, at timestamptz
+-- Whether such a notice is about a return that is known. One that has a name is, if a return has the name. Without a name nobody
+-- can tell a part that is told twice from two parts: each counts, so that no more than is left is ever asked for. But a notice of
+-- the `whole` amount, or of more than is left (`rest`), cannot be about another part. A gateway that was asked for a refund may also
+-- tell of it, and by its own name, which is kept.
+create function is_told_again(
+    voucher bigint, transaction text, returned bigint, kind smallint, part text, whole bigint, rest bigint
+)
+returns boolean
+language plpgsql
+as $$
+declare
+    known integer;
+begin
+    if exists (select from returns b where b.transaction_id = transaction and b.voucher_id = voucher
+                                      and part in (b.refund_id, b.return_id)) then
+        return true;
+    end if;
+    select b.number into known from returns b
+    where b.transaction_id = transaction and b.voucher_id = voucher
+      and ((b.done_by = kind and part is null)
+           or (b.done_by = as_we_asked() and kind = by_the_gateway_itself() and b.return_id is null and (part is null or b.undone_at is null)))
+      and (returned >= whole or returned > rest)
+      and (b.amount = returned
+           -- It completed what a notice of the whole amount is about.
+           or (returned = whole and rest <= 0 and b.undone_at is null and not exists (
+                   select from returns later where later.transaction_id = transaction and later.voucher_id = voucher
+                                               and later.number > b.number and later.undone_at is null)))
+    order by b.number desc limit 1;
+    if known is null then
+        return false;
+    end if;
+    update returns b set return_id = part
+    where b.transaction_id = transaction and b.voucher_id = voucher and b.number = known and b.return_id is null and part is not null;
+    return true;
+end
+$$;
+
+-- The name by which the gateway is asked for a payment's money, or was asked for it last, unless a return has it. Then what the gateway
+-- gave back by itself, as it seems, is what it was asked for: its notice comes before its answer, or instead of it.
+create function asked_name(voucher bigint, money payments) returns text
+language plpgsql
+as $$
+declare
+    asked text := (select refund_name(voucher, r.order_id, r.number, r.try) from refunds r
+                   where r.order_id = money.order_id and r.number = money.number and r.voucher_id = voucher);
+begin
+    return case when not exists (select from returns b where b.transaction_id = money.transaction_id and b.voucher_id = voucher
+                                                        and b.refund_id = asked) then asked end;
+end
+$$;
+
+create function insert_return(
+    voucher bigint, own bigint, transaction text, returned bigint, kind smallint, refund_id text, return_id text, at timestamptz,
+    is_early boolean
+)
+returns void
+language plpgsql
+as $$
+declare
+    number integer := 1 + coalesce((select max(b.number) from returns b
+                                    where b.transaction_id = transaction and b.voucher_id = voucher), 0);
+begin
+    insert into returns (voucher_id, order_id, transaction_id, number, amount, done_by, returned_at, refund_id, return_id,
+                         is_early)
+    values (voucher, own, transaction, number, returned, kind, at, refund_id, return_id, is_early);
+end
+$$;
+
+-- Writes that so much of a payment's money went back, and how (`kind`). Returns `part_returned`, `returned` (nothing is left), or
+-- `returned_twice`: more went back than was left. The caller has locked the sale and the order.
+create function write_return(
+    voucher bigint, money payments, returned bigint, kind smallint, refund_id text, return_id text, actor_id bigint, at timestamptz
 )
 returns text
 language plpgsql
 as $$
 declare
-    refund refunds%rowtype;
-    found_status smallint;
+    rest bigint;
 begin
-    select r.* into refund
-    from refunds r where r.order_id = own and r.number = payment_number and r.voucher_id = voucher for no key update;
-    if refund.status = refund_done() then
-        -- A gateway that was asked for a refund may also tell of it.
-        if refund.done_by = kind or greatest(refund.done_by, kind) <= by_the_gateway_itself()
-           or refund.given_back_twice_at is not null then
-            return 'repeated';
-        end if;
-        update refunds set given_back_twice_at = at
-        where order_id = own and number = payment_number and voucher_id = voucher;
-        return 'returned_twice';
-    elsif refund.status is null and kind not in (by_the_gateway_itself(), by_charge_back()) then
-        return 'repeated';
-    end if;
-    insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, status,
-                         created_at, done_at, done_by, announced)
-    select voucher, own, p.number, p.transaction_id, p.paid_amount - p.returned_amount,
-           case kind when by_charge_back() then 'charged_back' else 'refunded_by_gateway' end, refund_done(),
-           at, at, kind, p.announced
-    from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
-    on conflict (voucher_id, order_id, number)
-    do update set status = excluded.status, done_at = excluded.done_at, done_by = excluded.done_by;
-    perform end_message(voucher, own, 'refund', payment_number);
-    select o.status into found_status from orders o where o.id = own and o.voucher_id = voucher
-       and exists (select from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher
-                     and p.status = payment_applied());
-    if found then
-        perform write_step(voucher, own,
-            case when found_status = order_used() then 'charged_back'
-                 when kind = outside_the_gateway() then 'settled_outside' else 'refunded' end,
-            found_status, case kind when outside_the_gateway() then actor_administrator() else actor_gateway() end,
-            actor_id, at);
-    end if;
-    return 'returned';
+    perform insert_return(voucher, money.order_id, money.transaction_id, returned, kind, refund_id, return_id, at, false);
+    rest := follow_returns(voucher, money, kind, actor_id, at);
+    return case when rest > 0 then 'part_returned' when rest = 0 then 'returned' else 'returned_twice' end;
 end
 $$;
 
--- The gateway, which we asked, has given the money of a payment back. Returns what `record_return` does; `returned_twice`: the
--- money went back another way while the gateway was asked.
-create function finish_refund(voucher bigint, own bigint, payment_number integer) returns text
+-- Does what follows from `returns` for a payment's refund and order, and returns what is left of the money. If nothing is, the
+-- refund is done: the gateway is not asked for it any more. If the money had paid the order, the order is refunded, and its
+-- voucher is on sale again; an order that is used stays used, for good, and is marked as charged back. The caller has locked the sale
+-- and the order.
+create function follow_returns(voucher bigint, money payments, kind smallint, actor_id bigint, at timestamptz) returns bigint
+language plpgsql
+as $$
+declare
+    rest bigint := left_of(voucher, money.transaction_id, money.paid_amount);
+    bought orders%rowtype;
+begin
+    if rest <= 0 then
+        update refunds r set status = refund_done(), done_at = at
+        where r.order_id = money.order_id and r.number = money.number and r.voucher_id = voucher and r.status = refund_waiting();
+        perform end_message(voucher, money.order_id, 'refund', money.number);
+    end if;
+    if money.status = payment_applied() then
+        update orders o set returned_amount = money.paid_amount - rest
+        where o.id = money.order_id and o.voucher_id = voucher
+        returning o.* into bought;
+        if rest <= 0 and bought.status <> order_refunded() and bought.charged_back_at is null then
+            perform write_step(voucher, bought.id,
+                case when bought.status = order_used() then 'charged_back'
+                     when kind = outside_the_gateway() then 'settled_outside' else 'refunded' end,
+                bought.status, case kind when outside_the_gateway() then actor_administrator() else actor_gateway() end,
+                actor_id, at);
+        end if;
+    end if;
+    return rest;
+end
+$$;
+
+-- The name by which the gateway is asked, for the first, second, ... time, to give back the money of a payment.
+create function refund_name(voucher bigint, own bigint, payment_number integer, try integer) returns text
+language sql immutable
+as $$ select voucher::text || '.' || own::text || '.' || payment_number::text || case when try > 1 then '-' || try::text else '' end $$;
+
+-- The gateway, which was asked for a refund by this name, has given so much back. Returns `repeated` (it was known, or has failed
+-- meanwhile), or what `write_return` does; `returned_twice`: the money went back another way while the gateway was asked.
+create function finish_refund(voucher bigint, own bigint, payment_number integer, given_back text, returned bigint) returns text
 language plpgsql
 set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
+declare
+    at timestamptz;
+    asked integer;
+    money payments%rowtype;
+    outcome text;
 begin
     perform lock_sale(voucher);
     perform from orders o where o.id = own and o.voucher_id = voucher for no key update;
-    return record_return(voucher, own, payment_number, as_we_asked(), null, sale_time());
+    at := sale_time();
+    select r.try into asked
+    from refunds r where r.order_id = own and r.number = payment_number and r.voucher_id = voucher for no key update;
+    select p.* into money from payments p where p.order_id = own and p.number = payment_number and p.voucher_id = voucher;
+    if asked is null or given_back <> refund_name(voucher, own, payment_number, asked)
+       or exists (select from returns b where b.transaction_id = money.transaction_id and b.voucher_id = voucher
+                                         and b.refund_id = given_back) then
+        return 'repeated';
+    end if;
+    outcome := write_return(voucher, money, returned, as_we_asked(), given_back, null, null, at);
+    if outcome = 'part_returned' then
+        perform ask_again(voucher, own, payment_number, null, at);
+    end if;
+    return outcome;
+end
+$$;
+
+-- The gateway is asked for what is left of a payment's money by another name, after a pause: it may fail again at once. The message
+-- counts as tried, so that a server that sends it now does not end it. The caller has locked the sale and the order.
+create function ask_again(voucher bigint, own bigint, payment_number integer, why text, at timestamptz) returns void
+language plpgsql
+as $$
+declare
+    asked integer;
+    due timestamptz;
+begin
+    insert into refunds (voucher_id, order_id, number, reason, created_at)
+    values (voucher, own, payment_number, 'refund_failed', at)
+    on conflict (voucher_id, order_id, number) do update
+    set status = refund_waiting(), done_at = null, try = refunds.try + 1,
+        created_at = case when refunds.done_at is null then refunds.created_at else excluded.created_at end
+    returning refunds.try into asked;
+    due := at + make_interval(secs => least(300, 2 ^ least(asked - 1, 9)));
+    insert into messages (voucher_id, order_id, kind, number, channel, next_attempt_at, last_error, created_at)
+    values (voucher, own, 'refund', payment_number, to_gateway(), due, why, at)
+    on conflict (voucher_id, order_id, kind, number) do update
+    set next_attempt_at = excluded.next_attempt_at, last_error = excluded.last_error, attempts = messages.attempts + 1;
+end
+$$;
+
+-- The gateway says that money which went back is ours again: a refund failed after all (`kind` is as in `return_payment`: by the
+-- gateway itself), or we won a charge-back. `part` names the return, by our name or the gateway's. A charge-back without a name is
+-- all of the transaction's. Returns `unknown` (there is no such payment), `too_early` (no such return is known), `other_amount` (so
+-- much did not go back; in these cases nothing was changed), `repeated`, `refund_waits` (the refund was not taken as done: it is
+-- asked for by another name), `refund_failed` or `charge_back_won`.
+--
+-- If a refund failed, the buyer is owed the money: the refund waits again, and an order that was refunded is refunding again. If we
+-- won a charge-back, the order keeps its money, also one that is refunded; money that never paid an order is owed in either case.
+create function undo_return(
+    voucher bigint, own bigint, payment_number integer, transaction text, undone bigint, kind smallint, part text
+)
+returns text
+language plpgsql
+set enable_seqscan = off
+set lock_timeout = '350ms'
+as $$
+declare
+    at timestamptz;
+    payment payments%rowtype;
+    money payments%rowtype;
+    known integer[];
+    standing bigint;
+begin
+    payment := lock_payment(voucher, own, payment_number, transaction);
+    if payment.number is null then
+        return 'unknown';
+    end if;
+    select p.* into money from payments p where p.transaction_id = transaction and p.voucher_id = voucher for no key update;
+    perform lock_sale(voucher);
+    perform from orders o where o.id in (own, money.order_id) and o.voucher_id = voucher order by o.id for no key update;
+    at := sale_time();
+    select array_agg(b.number), sum(b.amount) filter (where b.undone_at is null) into known, standing
+    from returns b
+    where b.transaction_id = transaction and b.voucher_id = voucher
+      and b.done_by = any (case when kind = by_charge_back() then array[kind] else array[as_we_asked(), kind] end)
+      and (part in (b.refund_id, b.return_id) or (part is null and kind = by_charge_back()));
+    if known is null then
+        return fail_refund(voucher, money, part, at);
+    -- A charge-back that was won and told as new money (`payment_outcome`) is not won again.
+    elsif standing is null or (kind = by_charge_back() and money.reason = 'charge_back_won') then
+        return 'repeated';
+    elsif undone not in (standing, coalesce(money.paid_amount, standing)) then
+        return 'other_amount';
+    end if;
+    update returns b set undone_at = at
+    where b.transaction_id = transaction and b.voucher_id = voucher and b.number = any (known) and b.undone_at is null;
+    if money.number is not null then
+        perform follow_undone(voucher, money, kind, part, at);
+    end if;
+    return case when kind = by_charge_back() then 'charge_back_won' else 'refund_failed' end;
+end
+$$;
+
+-- The same of a refund that is not known to be done, if `part` is its name. Its name of before has failed before.
+create function fail_refund(voucher bigint, money payments, part text, at timestamptz) returns text
+language plpgsql
+as $$
+declare
+    refund refunds%rowtype;
+begin
+    select r.* into refund
+    from refunds r where r.order_id = money.order_id and r.number = money.number and r.voucher_id = voucher for no key update;
+    if refund.status = refund_waiting() and part = refund_name(voucher, refund.order_id, refund.number, refund.try) then
+        perform ask_again(voucher, refund.order_id, refund.number, 'the refund ' || part || ' failed', at);
+        return 'refund_waits';
+    end if;
+    return case when part in (select refund_name(voucher, refund.order_id, refund.number, n) from generate_series(1, refund.try) n)
+                then 'repeated' else 'too_early' end;
+end
+$$;
+
+-- Does what follows for a payment's order and refund once money that went back is ours again.
+create function follow_undone(voucher bigint, money payments, kind smallint, part text, at timestamptz) returns void
+language plpgsql
+as $$
+declare
+    rest bigint := follow_returns(voucher, money, kind, null, at);
+    bought orders%rowtype;
+    step text;
+begin
+    if rest <= 0 then
+        return; -- It went back another way, too.
+    end if;
+    if money.status = payment_applied() then
+        select o.* into bought from orders o where o.id = money.order_id and o.voucher_id = voucher;
+        step := case when bought.charged_back_at is not null then 'charge_back_won'
+                     when bought.status = order_refunded() and kind = by_charge_back() then 'charge_back_won'
+                     when bought.status = order_refunded() then 'refund_failed' end;
+        if step is not null then
+            perform write_step(voucher, bought.id, step, bought.status, actor_gateway(), null, at);
+        end if;
+    end if;
+    if (step = 'refund_failed' or money.status = payment_given_back())
+       and not exists (select from refunds r where r.order_id = money.order_id and r.number = money.number and r.voucher_id = voucher
+                                              and r.status = refund_waiting()) then
+        perform ask_again(voucher, money.order_id, money.number,
+                          case when kind = by_the_gateway_itself() then 'the refund ' || part || ' failed' end, at);
+    end if;
 end
 $$;
 
@@ -1485,18 +1700,17 @@ set enable_seqscan = off
 set lock_timeout = '350ms'
 as $$
 declare
-    applied integer;
+    money payments%rowtype;
 begin
     perform lock_sale(voucher);
     select step.* into refusal, order_status from take_step(voucher, own, 'settled_outside') step;
     if refusal is not null then
         return;
     end if;
-    select p.number into applied
+    select p.* into money
     from payments p where p.order_id = own and p.voucher_id = voucher and p.status = payment_applied();
-    if record_return(voucher, own, applied, outside_the_gateway(), actor_id, sale_time()) <> 'returned' then
-        raise exception 'order % is being refunded, and no refund waits', own;
-    end if;
+    perform write_return(voucher, money, left_of(voucher, money.transaction_id, money.paid_amount), outside_the_gateway(),
+                         null, null, actor_id, sale_time());
     order_status := order_refunded();
 end
 $$;
@@ -1601,9 +1815,9 @@ as $$ select regexp_replace(line::text, '("(?:[a-z]+_)?id": )(\d+)', '\1"\2"', '
 -- The orders, up to `at_most`, that `prune_sale` removes of a sale that was over by `long_ago`: those that are used, cancelled
 -- or refunded, and ended before. It locks nothing.
 --
--- What keeps an order: a refund that waits, or was done since; a message that waits; and money that went back before
--- it was known to have come. Whatever `long_ago` is, an order that has a payment is kept for half a year after its end: so long its
--- money may come late, or be charged back.
+-- What keeps an order: a refund that waits; money that went back since, or came again; a message that waits; and money that went
+-- back before it was known to have come. Whatever `long_ago` is, an order that has a payment is kept for half a year after its
+-- end: so long its money may come late, or be charged back.
 create function ended_orders(voucher bigint, long_ago timestamptz, at_most bigint) returns bigint[]
 language plpgsql
 as $$
@@ -1617,13 +1831,11 @@ begin
                       and (s.cancelled_at is null or s.wound_up_at is not null))
           and o.updated_at < case when exists (select from payments p where p.voucher_id = voucher and p.order_id = o.id)
                                   then paid_long_ago else long_ago end
-          and not exists (select from refunds r where r.voucher_id = voucher and r.order_id = o.id
-                          and (r.status = refund_waiting() or r.done_at >= paid_long_ago))
+          and not exists (select from refunds r where r.voucher_id = voucher and r.order_id = o.id and r.status = refund_waiting())
           and not exists (select from messages m where m.voucher_id = voucher and m.order_id = o.id
                           and m.next_attempt_at is not null)
-          and not exists (select from early_returns e where e.voucher_id = voucher and e.order_id = o.id
-                          and not exists (select from payments p
-                                          where p.voucher_id = voucher and p.transaction_id = e.transaction_id))
+          and not exists (select from returns b where b.voucher_id = voucher and b.order_id = o.id
+                          and (b.is_early or greatest(b.returned_at, b.undone_at) >= paid_long_ago))
         limit at_most);
 end
 $$;
@@ -1653,7 +1865,7 @@ begin
     p as (delete from payments x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
     r as (delete from refunds x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
     m as (delete from messages x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
-    b as (delete from early_returns x using p where x.voucher_id = voucher and x.transaction_id = p.transaction_id returning x.*),
+    b as (delete from returns x where x.voucher_id = voucher and x.order_id = any (ended) returning x.*),
     counted as (
         update seckill_vouchers s set pruned = pruned + (select count(*) from o where status = order_used())
         where s.voucher_id = voucher and exists (select from o where status = order_used())
@@ -1662,7 +1874,7 @@ begin
         where x.voucher_id = voucher and exists (select from sale)
           and not exists (select from orders a where a.voucher_id = voucher and a.id > 0)
           and not exists (select from payments a where a.voucher_id = voucher)
-          and not exists (select from early_returns a where a.voucher_id = voucher)
+          and not exists (select from returns a where a.voucher_id = voucher)
         returning x.*
     ),
     v as (delete from vouchers x using s where x.id = voucher and s.voucher_id = x.id returning x.*),
@@ -1676,7 +1888,7 @@ begin
     select 'orders', with_text_ids(to_jsonb(o)) from o union all select 'order_steps', with_text_ids(to_jsonb(t)) from t
     union all select 'payments', with_text_ids(to_jsonb(p)) from p union all select 'refunds', with_text_ids(to_jsonb(r)) from r
     union all select 'messages', with_text_ids(to_jsonb(m)) from m
-    union all select 'early_returns', with_text_ids(to_jsonb(b)) from b
+    union all select 'returns', with_text_ids(to_jsonb(b)) from b
     union all select 'seckill_vouchers', with_text_ids(to_jsonb(s)) from s
     union all select 'voucher_steps', with_text_ids(to_jsonb(l)) from l
     union all select 'vouchers', with_text_ids(to_jsonb(v)) from v union all select 'entries', with_text_ids(to_jsonb(e)) from e;

@@ -69,6 +69,8 @@ metrics! {
         "Since when the oldest event waits that the receiver of events has not taken; 0 where none does.";
     PAYMENTS_UNMATCHED = "seckill_payments_unmatched", describe_gauge(),
         "Unmatched payments that nobody has resolved.";
+    PAYMENTS_PARTLY_RETURNED = "seckill_payments_partly_returned", describe_gauge(),
+        "Payments of which a part went back that nobody had asked for.";
     CLOCK_OFFSET = "seckill_database_clock_offset_seconds", describe_gauge(Seconds),
         "How far the database's clock is ahead of this machine's.";
     CLOCK_ERROR = "seckill_database_clock_error_seconds", describe_gauge(Seconds),
@@ -129,7 +131,16 @@ fn count_from_zero() {
     for answer in ["failed", "done", "twice"] {
         metrics::counter!(name::REFUNDS, "answer" => answer).increment(0);
     }
-    for settled in ["unknown", "wrong_amount", "returned_twice", "part_returned"] {
+    for settled in [
+        "unknown",
+        "wrong_amount",
+        "returned_twice",
+        "part_returned",
+        "refund_failed",
+        "partial",
+        "other_amount",
+        "was_refunded",
+    ] {
         metrics::counter!(name::PAYMENTS, "settled" => settled).increment(0);
     }
     for limit in ["codes-in-all", "codes-for-newcomers", "codes-per-country"] {

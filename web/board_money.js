@@ -1,4 +1,4 @@
-// Money that waits to be given back, money that went back twice, and money that belongs to no payment.
+// Money that waits to be given back, that went back in part or twice, and that belongs to no payment.
 
 import * as board from "./board.js";
 import { money } from "./format.js";
@@ -13,14 +13,22 @@ function cells(labels, values) {
   return values.map((value, at) => element("td", { "data-label": labels[at] }, value));
 }
 
-function refund({ order_id: order, amount, reason, attempts, last_error: error, next_attempt_at, ...rest }) {
+// When and how a part went back, and whether it came again.
+function wentBack({ amount, at: time, by, undone_at: undone }) {
+  const values = { amount: money(amount), by: texts[`by_${by}`] ?? by, time: at(time) };
+  const line = fill(texts.returned_part, values);
+  return element("div", { class: "hint" }, undone ? fill(texts.returned_undone, { part: line, time: at(undone) }) : line);
+}
+
+function refund({ order_id: order, amount, reason, attempts, last_error: error, next_attempt_at, returns, ...rest }) {
   const twice = rest.given_back_twice_at;
   const labels = [texts.order, texts.amount, texts.reason, texts.tries, texts.next_attempt, texts.last_error];
   const first = texts[`reason_${reason}`] ?? reason;
   const again = twice && fill(texts.given_back_twice, { reason: first, time: at(twice) });
   const why = twice ? element("strong", { class: "broken" }, again) : first;
-  const next = twice ? "–" : at(next_attempt_at);
-  return cells(labels, [order, money(amount), why, String(attempts), next, error ?? "–"]);
+  const next = next_attempt_at ? at(next_attempt_at) : "–";
+  const sum = element("div", {}, money(amount), ...returns.map(wentBack));
+  return cells(labels, [order, sum, why, String(attempts), next, error ?? "–"]);
 }
 
 async function resolve({ id, transaction_id: transaction, amount }) {

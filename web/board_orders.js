@@ -82,10 +82,16 @@ function row(order) {
     cell(texts.order, order.order_id),
     cell(texts.buyer, order.phone ?? order.user_id),
     cell(texts.order_state, texts[`order_${state}`] ?? state),
-    cell(texts.amount, money(order.amount)),
+    cell(texts.amount, amountOf(order)),
     cell(texts.placed, time.format(new Date(order.created_at))),
     element("td", { class: "actions" }, ...buttons),
   );
+}
+
+// What it cost, and what of that went back though its state does not say so.
+function amountOf({ amount, returned_amount: returned, status }) {
+  if (returned === 0 || (status === "refunded" && returned === amount)) return money(amount);
+  return fill(texts.amount_returned, { amount: money(amount), returned: money(returned) });
 }
 
 function tell(order) {

@@ -1,15 +1,19 @@
 // Where an order, an entry and a sale stand, by what the server has said. Nothing here needs a page to be loaded.
 
-// Where an order stands. One that is used, and whose money went back all the same, has a state of its own here, and so
-// has one that was cancelled because it was not paid in time.
-export function stateOf({ status, charged_back_at: backAt, cancelled_at: cancelledAt, pay_by: payBy }) {
-  if (backAt) return "charged_back";
+// Where an order stands. One that is used, and whose money went back all the same, in whole or in part, has a state of its own
+// here, and so has one that is refunded though a charge-back of it was won, and one that was not paid in time.
+export function stateOf(order) {
+  const { status, amount, returned_amount: returned, cancelled_at: cancelledAt, pay_by: payBy } = order;
+  if (order.charged_back_at) return "charged_back";
+  if (status === "used" && returned > 0) return "partly_returned";
+  if (status === "refunded" && returned < amount) return "charge_back_won";
   const isExpired = status === "cancelled" && payBy && Date.parse(cancelledAt) >= Date.parse(payBy);
   return isExpired ? "expired" : status;
 }
 
-// A buyer has one live order of a voucher at most; after it, another one can be bought.
-export const isLive = ({ status }) => !["cancelled", "refunded"].includes(status);
+// A buyer has one live order of a voucher at most; after it, another one can be bought. An order that was refunded is not live
+// any more, also if the refund failed and it is being refunded again.
+export const isLive = ({ status, refunded_at: refundedAt }) => !["cancelled", "refunded"].includes(status) && !refundedAt;
 
 // Of the orders of one voucher the one that counts: the live one, else the newest.
 export function decisiveOrder(orders) {

@@ -11,7 +11,7 @@ use crate::store::columns::row;
 use crate::store::postgres::CONNECTIONS;
 use crate::store::statements::Work;
 use crate::store::time_limits::{CONNECTED_WITHIN, CONNECTION_WITHIN};
-use crate::store::{self, Database, DatabaseClock, unmatched_payments};
+use crate::store::{self, Database, DatabaseClock, refunds, unmatched_payments};
 
 /// How long one question may take.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -101,6 +101,7 @@ pub async fn look(database: &Database, clock: &DatabaseClock) -> Vec<Finding> {
     found.extend(directory.and_then(disk::look));
     found.extend([connection(database).await, clock_offset(database, clock).await]);
     found.extend(unmatched(database).await);
+    found.extend(partly_returned(database).await);
     found
 }
 
@@ -209,6 +210,14 @@ async fn unmatched(database: &Database) -> Option<Finding> {
         unmatched_payments::count_open(database.pool()).await.ok().filter(|count| *count > 0)?;
     let words = format!("{count} wait for somebody: GET /api/payments/unmatched");
     Some(Finding::note("unmatched payments", words))
+}
+
+/// Money that went back in part.
+async fn partly_returned(database: &Database) -> Option<Finding> {
+    let count =
+        refunds::count_partly_returned(database.pool()).await.ok().filter(|count| *count > 0)?;
+    let words = format!("a part of {count} went back that nobody had asked for: GET /api/refunds");
+    Some(Finding::note("payments", words))
 }
 
 async fn clock_offset(database: &Database, clock: &DatabaseClock) -> Finding {

@@ -75,9 +75,9 @@ impl PaymentGateway for Webhook {
     }
 
     async fn refund(&self, request: &RefundRequest) -> Result<(), GatewayError> {
-        let RefundRequest { refund, payment, transaction_id, amount } = request;
+        let RefundRequest { refund_id, payment, transaction_id, amount } = request;
         let message = json!({
-            "type": "refund", "refund_id": refund.to_string(), "payment_id": payment.to_string(),
+            "type": "refund", "refund_id": refund_id, "payment_id": payment.to_string(),
             "transaction_id": transaction_id, "amount": amount,
         });
         self.send_work(&message).await
@@ -108,9 +108,7 @@ pub(crate) fn status_of(payment: PaymentId, answer: &[u8]) -> Result<Option<Noti
         serde_json::from_value(answer.into()).map_err(|error| unusable(&error))?;
     match said.check().map_err(|why| unusable(&why))?.1 {
         notice @ (Notice::Succeeded(_) | Notice::Failed) => Ok(Some(notice)),
-        Notice::Refunded(_) | Notice::ChargedBack(_) => {
-            Err(unusable(&"that is told by a notification"))
-        }
+        _ => Err(unusable(&"that is told by a notification")),
     }
 }
 
@@ -144,6 +142,10 @@ pub enum NotifiedStatus {
     Refunded,
     /// The buyer's bank took the money back, or a part of it.
     ChargedBack,
+    /// A return failed after all: a refund that it was asked for, or its own.
+    RefundFailed,
+    /// The buyer's bank gave back what it had taken.
+    ChargeBackWon,
 }
 
 /// What the payment gateway says of a payment. Members that are not named here are left alone.
@@ -160,7 +162,8 @@ pub struct NotificationBody {
     #[schema(value_type = Option<Amount>)]
     #[serde(default, deserialize_with = "maybe_whole_number")]
     pub amount: Option<i64>,
-    /// The gateway's own name of what it gave back. Without one, each notice counts as another part.
+    /// The gateway's own name of what it gave back. Without one, each notice counts as another part. A refund that failed has to be
+    /// named: by this name, or by the `refund_id` that the gateway got. A charge-back that was won has to be named if it was a part.
     #[serde(default)]
     pub return_id: Option<String>,
 }
@@ -185,12 +188,19 @@ impl NotificationBody {
                 "a transaction_id and a return_id have 1 to 200 bytes and no NUL, and an amount is positive",
             );
         }
+        if self.status == NotifiedStatus::RefundFailed && return_id.is_none() {
+            return Err(
+                "a refund that failed is named in return_id: its refund_id, or the gateway's own name",
+            );
+        }
         let money = Money { transaction, amount, return_id };
         let notice = match self.status {
             NotifiedStatus::Failed => Notice::Failed,
             NotifiedStatus::Succeeded => Notice::Succeeded(money),
             NotifiedStatus::Refunded => Notice::Refunded(money),
             NotifiedStatus::ChargedBack => Notice::ChargedBack(money),
+            NotifiedStatus::RefundFailed => Notice::RefundFailed(money),
+            NotifiedStatus::ChargeBackWon => Notice::ChargeBackWon(money),
         };
         Ok((self.payment_id, notice))
     }
@@ -203,7 +213,8 @@ impl NotificationBody {
 /// late, or out of order: the same transaction is applied once, also if it is said to have gone back before it is
 /// said to have come. Money for an order that cannot take it is given back; money for a payment that is not ours is
 /// kept, and shown to administrators. If a part of the money went back, a refund is of the rest; more than is left is refused (422).
-/// 503, also of a part of money that was not told yet: send it again.
+/// If a refund failed after all, it is asked for by another `refund_id`. 503, also of a return that failed, or was won, and was
+/// not told yet: send it again.
 #[utoipa::path(post, path = "/api/payments/notifications", operation_id = "notify_payment",
     request_body = NotificationBody,
     responses((status = 204, description = "it is settled, now or before")))]
@@ -224,6 +235,19 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
     if !is_signed {
         return Err(ApiError::new(Code::Forbidden).detail("the signature is missing or wrong"));
     }
+    settle(app, body).await.inspect_err(|error| {
+        if error.kind.code == Code::InvalidRequest.as_str() {
+            // The gateway may not look at the answer.
+            let payment = serde_json::from_slice::<Value>(body).ok();
+            let payment = payment.as_ref().and_then(|body| body["payment_id"].as_str());
+            let why = error.detail.as_deref();
+            tracing::warn!(payment, why, "a notification of the payment gateway is refused");
+        }
+    })
+}
+
+/// Takes a notification whose signature is right.
+async fn settle(app: &App, body: &[u8]) -> Result<(), ApiError> {
     let notification: NotificationBody = super::body::parse(body)?;
     let (payment, notice) = notification.check().map_err(ApiError::invalid)?;
     // Only now: nobody who is slow or unknown holds a permit.
@@ -236,8 +260,14 @@ pub async fn accept(app: &App, signature: Option<&str>, body: &[u8]) -> Result<(
     });
     match settling.await.map_err(|_panic| ApiError::new(Code::Internal))?? {
         NoticeOutcome::Partial => Err(ApiError::invalid("the amount is more than what is left")),
+        NoticeOutcome::OtherAmount => {
+            Err(ApiError::invalid("the amount is not what went back: name a part in return_id"))
+        }
+        NoticeOutcome::WasRefunded => Err(ApiError::invalid(
+            "this payment succeeded and was refunded: if the refund failed, send `refund_failed`",
+        )),
         NoticeOutcome::TooEarly => {
-            let why = "this money is not known yet: send `succeeded` first, then this again";
+            let why = "this return is not known yet: send what went back first, then this again";
             Err(Refusal::unavailable(TELL_AGAIN).detail(why).into())
         }
         _ => Ok(()),
@@ -253,7 +283,7 @@ pub struct RefundsQuery {
     limit: PageLimit,
 }
 
-/// Money that waits to be given back, and money that went back twice, of the oldest order first.
+/// Money that waits to be given back, and payments of which a part went back unasked, or more than was paid; of the oldest order first.
 #[utoipa::path(get, path = "/api/refunds", operation_id = "list_refunds",
     params(
         ("after" = Option<String>, Query, description = "only what comes after the refund of this payment"),

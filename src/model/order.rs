@@ -8,7 +8,8 @@ use super::{OrderId, UserId, VoucherId};
 
 /// The life of an order. The numbers are the database's.
 ///
-/// `unpaid` -> `paid` -> `used`; `unpaid` -> `cancelled`; `paid` -> `refunding` -> `refunded`. An order that
+/// `unpaid` -> `paid` -> `used`; `unpaid` -> `cancelled`; `paid` -> `refunding` -> `refunded`. If the refund failed after all, the
+/// order is `refunding` once more; its voucher is another buyer's then, perhaps ([`REFUNDING_AGAIN`]). An order that
 /// costs nothing begins as `paid`, and goes from there to `refunded` at once. A cancelled order is paid after
 /// all where its buyer paid too late and one voucher is left (`judge_payment` in
 /// migrations/0002_functions.sql).
@@ -43,10 +44,30 @@ pub enum OrderStatus {
     Refunded = 6,
 }
 
+/// The number of `refunding` in the database, if the order was refunded before. It is not live.
+pub const REFUNDING_AGAIN: i16 = 7;
+
 impl OrderStatus {
     /// As the API writes it.
     pub fn as_str(self) -> &'static str {
         self.into()
+    }
+
+    /// In the database.
+    pub fn numbers(self) -> Vec<i16> {
+        match self {
+            Self::Refunding => vec![self as i16, REFUNDING_AGAIN],
+            _ => vec![self as i16],
+        }
+    }
+}
+
+impl TryFrom<i16> for OrderStatus {
+    type Error = String;
+    fn try_from(number: i16) -> Result<Self, String> {
+        let found =
+            if number == REFUNDING_AGAIN { Some(Self::Refunding) } else { Self::from_repr(number) };
+        found.ok_or_else(|| format!("{number} is no state of an order"))
     }
 }
 
@@ -88,12 +109,15 @@ pub struct Order {
     /// When it was cancelled.
     #[schema(required = true)]
     pub cancelled_at: Option<DateTime<Utc>>,
-    /// When it was refunded.
+    /// When it was refunded. It is `refunding` again if the refund failed after that; then its voucher is on sale again all the
+    /// same.
     #[schema(required = true)]
     pub refunded_at: Option<DateTime<Utc>>,
-    /// When the gateway took the money of a used order back. The order stays used.
+    /// When the gateway took all the money of a used order back. The order stays used. Null again if the charge-back was won.
     #[schema(required = true)]
     pub charged_back_at: Option<DateTime<Utc>>,
+    /// What of its money went back. Of a refunded order it is less than `amount` if a charge-back was won: the rest is kept.
+    pub returned_amount: i64,
 }
 
 /// An order and its buyer.
@@ -130,6 +154,7 @@ impl Order {
             cancelled_at: None,
             refunded_at: None,
             charged_back_at: None,
+            returned_amount: 0,
         }
     }
 }

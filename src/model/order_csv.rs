@@ -17,7 +17,7 @@ pub enum CsvReader {
 
 /// The first line.
 const HEAD: &str = "order_id,voucher_id,user_id,phone,status,amount,created_at,pay_by,paid_at,\
-    used_at,cancelled_at,refunded_at,charged_back_at\n";
+    used_at,cancelled_at,refunded_at,charged_back_at,returned_amount\n";
 
 /// A line for each of `orders`; the first lines are headed.
 pub fn csv(
@@ -50,7 +50,7 @@ fn push_line(
     };
     let _ = writeln!(
         text,
-        "{},{},{},{},{},{},{},{},{},{},{},{},{}",
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
         kept(&order.id),
         kept(&order.voucher_id),
         kept(&order.user_id),
@@ -64,5 +64,6 @@ fn push_line(
         at(order.cancelled_at),
         at(order.refunded_at),
         at(order.charged_back_at),
+        currency.decimal(order.returned_amount),
     );
 }

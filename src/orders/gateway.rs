@@ -24,8 +24,8 @@ pub struct PaymentRequest {
 /// Money to be given back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefundRequest {
-    /// The name of the refund: what is asked for twice is given back once.
-    pub refund: PaymentId,
+    /// The name of the refund: what is asked for twice is given back once. A refund that failed after all gets another one.
+    pub refund_id: String,
     /// The payment for which the gateway took the money, as it was announced.
     pub payment: PaymentId,
     /// The gateway's own name of the money.

@@ -13,7 +13,8 @@ use crate::model::OrderStatus;
 use crate::purchase::Purchases;
 use crate::store::messages::{Channel, MessageId, MessageKind};
 use crate::store::payments::{NoticeOutcome, PaymentId};
-use crate::store::{Database, StoreError, order_steps, orders, refunds, unmatched_payments};
+use crate::store::refunds::{self, WaitingRefund};
+use crate::store::{Database, StoreError, order_steps, orders, unmatched_payments};
 use crate::telemetry::name;
 
 /// How often a gateway is told of a cancellation that it does not take: for about 24 minutes. No money depends on it.
@@ -80,6 +81,9 @@ impl Receiver for ToGateway {
         if let Ok(count) = unmatched_payments::count_open(pool).await {
             metrics::gauge!(name::PAYMENTS_UNMATCHED).set(count as f64);
         }
+        if let Ok(count) = refunds::count_partly_returned(pool).await {
+            metrics::gauge!(name::PAYMENTS_PARTLY_RETURNED).set(count as f64);
+        }
         if let Ok(oldest) = refunds::oldest_waiting(pool).await {
             let age_s = oldest.map_or(0.0, |since| (now - since).as_seconds_f64().max(0.0));
             metrics::gauge!(name::REFUND_OLDEST_AGE).set(age_s);
@@ -115,15 +119,22 @@ impl ToGateway {
     /// Asks for the money of a payment, and writes that it went back.
     async fn refund(&self, refund: PaymentId) -> Result<bool, Unsent> {
         let waiting = refunds::find_waiting(self.database.pool(), refund).await?;
-        let Some((transaction_id, amount, announced)) = waiting else { return Ok(false) };
+        let Some(WaitingRefund { refund_id, transaction_id, amount, announced }) = waiting else {
+            return Ok(false);
+        };
         let payment = PaymentId { number: announced.unwrap_or(refund.number), ..refund };
-        self.gateway.refund(&RefundRequest { refund, payment, transaction_id, amount }).await?;
-        Ok(self.finish_refund(refund).await?)
+        let request = RefundRequest { refund_id, payment, transaction_id, amount };
+        self.gateway.refund(&request).await?;
+        Ok(self.finish_refund(refund, &request).await?)
     }
 
-    async fn finish_refund(&self, payment: PaymentId) -> Result<bool, StoreError> {
+    async fn finish_refund(
+        &self,
+        payment: PaymentId,
+        RefundRequest { refund_id, amount, .. }: &RefundRequest,
+    ) -> Result<bool, StoreError> {
         let turn = self.database.steps_of(payment.voucher).await?;
-        match refunds::finish(&turn, payment).await? {
+        match refunds::finish(&turn, payment, refund_id, *amount).await? {
             NoticeOutcome::Returned => {
                 self.purchases.voucher_changed(payment.voucher);
                 metrics::counter!(name::REFUNDS, "answer" => "done").increment(1);
@@ -134,7 +145,7 @@ impl ToGateway {
                 metrics::counter!(name::REFUNDS, "answer" => "twice").increment(1);
                 Ok(false)
             }
-            NoticeOutcome::Repeated => Ok(false),
+            NoticeOutcome::Repeated | NoticeOutcome::PartReturned => Ok(false),
             outcome => unreachable!("the refund of payment {payment} ended as {outcome:?}"),
         }
     }

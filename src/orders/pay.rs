@@ -96,14 +96,27 @@ pub(super) async fn take_notice(
     if outcome == NoticeOutcome::Unknown {
         keep_unmatched(database, payment, notice).await?;
     }
-    if outcome == NoticeOutcome::ReturnedTwice {
-        tracing::error!(payment, ?notice, "money went back a second time: look at the refunds");
-    }
-    if outcome == NoticeOutcome::PartReturned {
-        tracing::warn!(payment, ?notice, "a part of the money went back: a refund is of the rest");
-    }
+    log(payment, notice, outcome);
     metrics::counter!(name::PAYMENTS, "settled" => outcome.as_str()).increment(1);
     Ok(outcome)
+}
+
+/// Says what an operator has to know of.
+fn log(payment: &str, notice: &Notice, outcome: NoticeOutcome) {
+    let what = match outcome {
+        NoticeOutcome::ReturnedTwice => {
+            tracing::error!(payment, ?notice, "money went back a second time: look at the refunds");
+            return;
+        }
+        NoticeOutcome::PartReturned => "a part of the money went back: a refund is of the rest",
+        NoticeOutcome::Kept | NoticeOutcome::TooEarly => {
+            "the gateway has not told yet of what went before"
+        }
+        NoticeOutcome::RefundFailed | NoticeOutcome::RefundWaits => "a refund failed after all",
+        NoticeOutcome::ChargeBackWon => "money that was charged back is ours again",
+        _ => return,
+    };
+    tracing::warn!(payment, ?notice, "{what}");
 }
 
 /// Keeps what the gateway says of a payment that is not ours.
@@ -130,6 +143,14 @@ async fn keep_unmatched(
                 payment,
                 money.transaction,
                 "the gateway gave back money of a payment that is not ours"
+            );
+        }
+        Notice::RefundFailed(money) | Notice::ChargeBackWon(money) => {
+            unmatched_payments::mark_kept(pool, payment, money).await?;
+            tracing::warn!(
+                payment,
+                money.transaction,
+                "the gateway did not give back money of a payment that is not ours, as it had said"
             );
         }
     }

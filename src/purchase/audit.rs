@@ -62,6 +62,12 @@ pub struct OrderLives {
     pub payments: i64,
     /// Payments whose money went back.
     pub refunds: i64,
+    /// What the gateway took, in the currency's smallest unit.
+    pub money_in: i64,
+    /// What of it went back.
+    pub money_returned: i64,
+    /// What of it is kept: that of orders, and what waits to go back. Both add up to what came in.
+    pub money_kept: i64,
 }
 
 impl VoucherAudit {
@@ -158,22 +164,27 @@ const COUNTED: &str = "
              count(*) filter (where status = order_unpaid()) as unpaid,
              count(*) filter (where status in (order_paid(), order_used())) as paid,
              count(*) filter (where status = order_used()) as used,
-             count(*) filter (where status = order_refunding()) as refunding,
+             count(*) filter (where status in (order_refunding(), order_refunding_again())) as refunding,
              count(*) filter (where status = order_cancelled()) as cancelled,
              count(*) filter (where status = order_cancelled() and cancelled_by = actor_time()) as expired,
-             count(*) filter (where status = order_refunded()) as refunded
+             count(*) filter (where status = order_refunded()) as refunded,
+             sum(amount - returned_amount) filter (where status in (order_paid(), order_used(), order_refunded())) as kept
       from orders
       where $1::bigint is null or (voucher_id = $1 and id > 0)
       group by voucher_id
+    ), money as (
+      select p.voucher_id, p.paid_amount, r.status as refund,
+             coalesce(sum(b.amount) filter (where b.undone_at is null), 0) as returned
+      from payments p
+      left join returns b on b.transaction_id = p.transaction_id and b.voucher_id = p.voucher_id
+      left join refunds r on r.order_id = p.order_id and r.number = p.number and r.voucher_id = p.voucher_id
+      where p.transaction_id is not null and ($1::bigint is null or p.voucher_id = $1)
+      group by p.voucher_id, p.order_id, p.number, p.paid_amount, r.status
     ), paid as (
-      select voucher_id, count(*) filter (where status in (payment_applied(), payment_given_back())) as payments
-      from payments
-      where $1::bigint is null or voucher_id = $1
-      group by voucher_id
-    ), returned as (
-      select voucher_id, count(*) filter (where status = refund_done()) as refunds
-      from refunds
-      where $1::bigint is null or voucher_id = $1
+      select voucher_id, count(*) as payments, count(*) filter (where returned >= paid_amount) as refunds,
+             sum(paid_amount) as money_in, sum(returned) as money_returned,
+             coalesce(sum(paid_amount - returned) filter (where refund = refund_waiting()), 0) as waiting
+      from money
       group by voucher_id
     )
     select coalesce(s.voucher_id, c.voucher_id) as voucher_id,
@@ -189,15 +200,18 @@ const COUNTED: &str = "
            coalesce(c.expired, 0) as expired,
            coalesce(c.refunded, 0) as refunded,
            coalesce(p.payments, 0) as payments,
-           coalesce(r.refunds, 0) as refunds
+           coalesce(p.refunds, 0) as refunds,
+           coalesce(p.money_in, 0)::bigint as money_in,
+           coalesce(p.money_returned, 0)::bigint as money_returned,
+           (coalesce(c.kept, 0) + coalesce(p.waiting, 0))::bigint as money_kept
     from (select * from seckill_vouchers where $1::bigint is null or voucher_id = $1) s
     full join counted c on c.voucher_id = s.voucher_id
     left join paid p on p.voucher_id = coalesce(s.voucher_id, c.voucher_id)
-    left join returned r on r.voucher_id = coalesce(s.voucher_id, c.voucher_id)
     order by 1";
 
 row! {
-    OrderLives: unpaid, paid, used, cancelled, expired, refunding, refunded, payments, refunds
+    OrderLives: unpaid, paid, used, cancelled, expired, refunding, refunded, payments, refunds, money_in, money_returned,
+    money_kept
 }
 
 row! {

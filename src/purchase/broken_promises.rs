@@ -257,8 +257,17 @@ const BUYERS_TWICE: &str = "
     group by voucher_id";
 
 /// Money that is nowhere, or twice somewhere. Each order, and each payment, is held against what should be
-/// beside it.
+/// beside it. `rest`: what is left of a payment's money.
 const BROKEN_MONEY: &str = "
+    with money as (
+      select p.voucher_id, p.order_id, p.number, p.status, p.transaction_id, p.paid_amount, r.status as refund,
+             p.paid_amount - coalesce(sum(b.amount) filter (where b.undone_at is null), 0) as rest
+      from payments p
+      left join returns b on b.transaction_id = p.transaction_id and b.voucher_id = p.voucher_id
+      left join refunds r on r.order_id = p.order_id and r.number = p.number and r.voucher_id = p.voucher_id
+      where p.transaction_id is not null and ($1::bigint is null or p.voucher_id = $1)
+      group by p.voucher_id, p.order_id, p.number, p.status, p.transaction_id, p.paid_amount, r.status
+    )
     select voucher_id, 'no_lost_payment' as promise, what, count(*) as count,
            (array_agg(order_id))[1:5] as ids
     from (
@@ -266,7 +275,7 @@ const BROKEN_MONEY: &str = "
              'orders are paid or used without one payment of their amount' as what
       from orders o
       left join payments p on p.order_id = o.id and p.voucher_id = o.voucher_id and p.status = payment_applied()
-      where o.amount > 0 and o.status in (order_paid(), order_used(), order_refunding(), order_refunded())
+      where o.amount > 0 and o.status not in (order_unpaid(), order_cancelled())
         and ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
       group by o.voucher_id, o.id, o.amount
       having count(p.number) <> 1 or sum(p.paid_amount) is distinct from o.amount
@@ -274,35 +283,43 @@ const BROKEN_MONEY: &str = "
       select p.voucher_id, p.order_id, 'orders took a payment and are not paid'
       from payments p
       left join orders o on o.id = p.order_id and o.voucher_id = p.voucher_id
-      where p.status = payment_applied()
-        and (o.status is null or o.status not in (order_paid(), order_used(), order_refunding(), order_refunded()))
+      where p.status = payment_applied() and (o.status is null or o.status in (order_unpaid(), order_cancelled()))
         and ($1::bigint is null or p.voucher_id = $1)
       union all
-      select p.voucher_id, p.order_id, 'payments were given back without a refund of their amount'
-      from payments p
-      left join refunds r
-        on r.order_id = p.order_id and r.number = p.number and r.voucher_id = p.voucher_id
-      where p.status = payment_given_back() and r.amount is distinct from p.paid_amount - p.returned_amount
-        and ($1::bigint is null or p.voucher_id = $1)
+      select voucher_id, order_id, 'payments are not applied, and neither back nor waiting for their refund'
+      from money
+      where status = payment_given_back() and (rest > 0) <> (refund is not distinct from refund_waiting())
       union all
       select o.voucher_id, o.id, 'orders are refunded, or being refunded, and their refund is not'
       from orders o
-      left join payments p on p.order_id = o.id and p.voucher_id = o.voucher_id and p.status = payment_applied()
-      left join refunds r
-        on r.order_id = p.order_id and r.number = p.number and r.voucher_id = p.voucher_id
-      where o.amount > 0
-        and ((o.status = order_refunding() and r.status is distinct from refund_waiting())
-             or (o.status = order_refunded() and r.status is distinct from refund_done())
-             or (o.status = order_used() and (r.status is not distinct from refund_done()) <> (o.charged_back_at is not null))
-             or (o.status in (order_paid(), order_used()) and r.status = refund_waiting())
-             or (o.status = order_paid() and r.status = refund_done()))
+      join money m on m.order_id = o.id and m.voucher_id = o.voucher_id and m.status = payment_applied()
+      where ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
+        and case
+          when o.status in (order_refunding(), order_refunding_again()) then m.rest <= 0 or m.refund is distinct from refund_waiting()
+          when m.refund = refund_waiting() then true
+          when o.status = order_refunded() then m.rest > 0 and not exists (
+            select from order_steps s where s.voucher_id = o.voucher_id and s.order_id = o.id and s.step = 'charge_back_won')
+          else (m.rest <= 0) <> (o.charged_back_at is not null)
+        end
+      union all
+      select o.voucher_id, o.id, 'orders do not show what went back of their money'
+      from orders o
+      left join money m on m.order_id = o.id and m.voucher_id = o.voucher_id and m.status = payment_applied()
+      where o.amount > 0 and o.returned_amount <> coalesce(m.paid_amount - m.rest, 0)
         and ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
       union all
-      select r.voucher_id, r.order_id, 'refunds are not of the amount that was paid'
+      select m.voucher_id, m.order_id, 'orders took money that is neither kept nor given back, to the cent'
+      from (select voucher_id, order_id, sum(greatest(rest, 0)) as rest, sum(rest) filter (where refund = refund_waiting()) as waiting
+            from money group by voucher_id, order_id) m
+      left join orders o
+        on o.id = m.order_id and o.voucher_id = m.voucher_id and ($1::bigint is null or (o.voucher_id = $1 and o.id > 0))
+      where m.rest <> coalesce(m.waiting, 0)
+                      + case when o.status in (order_paid(), order_used(), order_refunded()) then greatest(o.amount - o.returned_amount, 0) else 0 end
+      union all
+      select r.voucher_id, r.order_id, 'refunds are of money that never came'
       from refunds r
-      left join payments p
-        on p.order_id = r.order_id and p.number = r.number and p.voucher_id = r.voucher_id
-      where p.paid_amount - p.returned_amount is distinct from r.amount and ($1::bigint is null or r.voucher_id = $1)
+      left join payments p on p.order_id = r.order_id and p.number = r.number and p.voucher_id = r.voucher_id
+      where p.transaction_id is null and ($1::bigint is null or r.voucher_id = $1)
       union all
       select r.voucher_id, r.order_id, 'refunds wait, and no message asks the gateway for them'
       from refunds r
@@ -310,9 +327,8 @@ const BROKEN_MONEY: &str = "
         on m.order_id = r.order_id and m.number = r.number and m.voucher_id = r.voucher_id and m.kind = 'refund'
       where r.status = refund_waiting() and m.next_attempt_at is null and ($1::bigint is null or r.voucher_id = $1)
       union all
-      select r.voucher_id, r.order_id, 'payments went back twice'
-      from refunds r
-      where r.given_back_twice_at is not null and ($1::bigint is null or r.voucher_id = $1)
+      select voucher_id, order_id, 'payments went back twice'
+      from money where rest < 0
       union all
       select p.voucher_id, p.order_id, 'transactions of the gateway were applied twice'
       from payments p
@@ -321,12 +337,10 @@ const BROKEN_MONEY: &str = "
                                  group by transaction_id having count(*) > 1)
         and ($1::bigint is null or p.voucher_id = $1)
       union all
-      select p.voucher_id, p.order_id, 'payments went back, as the gateway says, and are not given back here'
-      from payments p
-      left join refunds r
-        on r.order_id = p.order_id and r.number = p.number and r.voucher_id = p.voucher_id
-      where r.status is distinct from refund_done() and ($1::bigint is null or p.voucher_id = $1)
-        and p.transaction_id in (select transaction_id from early_returns)
+      select voucher_id, order_id, 'payments went back, as the gateway says, and are not given back here'
+      from money
+      where rest > 0
+        and transaction_id in (select transaction_id from returns where is_early and undone_at is null)
     ) broken
     group by voucher_id, what
     order by voucher_id, what";

@@ -83,7 +83,7 @@ pub async fn count_orders(
         "select count(*) filter (where o.status = order_unpaid()) as unpaid,
                 count(*) filter (where o.status = order_paid()) as paid,
                 count(*) filter (where o.status = order_used()) as used,
-                count(*) filter (where o.status = order_refunding()) as refunding,
+                count(*) filter (where o.status in (order_refunding(), order_refunding_again())) as refunding,
                 count(*) filter (where o.status = order_refunded()) as refunded
          from seckill_vouchers s
          left join orders o on o.voucher_id = s.voucher_id and o.id > 0

@@ -62,5 +62,5 @@ macro_rules! number {
     )*};
 }
 
-number!(OrderStatus, HeldFor);
+number!(HeldFor);
 column!(UserId: i64, VoucherId: i64, OrderId: i64, UnmatchedId: i64, OrderStatus: i16, HeldFor: i16, EntryStatus: &str, Code: &str);

@@ -64,7 +64,7 @@ const TABLES: [(&str, &str); 13] = [
     ("entries", BESIDE_ITS_VOUCHER),
     ("order_steps", BESIDE_ITS_VOUCHER),
     ("voucher_steps", BESIDE_ITS_VOUCHER),
-    ("early_returns", BESIDE_ITS_VOUCHER),
+    ("returns", BESIDE_ITS_VOUCHER),
     ("messages", BESIDE_ITS_VOUCHER),
     ("unmatched_payments", COPIED_TO_EACH),
     ("_sqlx_migrations", READ_BY_WORKERS),

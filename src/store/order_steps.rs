@@ -154,8 +154,8 @@ pub async fn time(pool: &PgPool) -> Result<DateTime<Utc>, StoreError> {
 /// A row of the log of steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LoggedStep {
-    /// What was done: `paid`, `revived`, `redeemed`, `cancelled`, `refund_begun`, `refunded`, `charged_back` or
-    /// `settled_outside`.
+    /// What was done: `paid`, `revived`, `redeemed`, `cancelled`, `refund_begun`, `refunded`, `refund_failed`, `charged_back`,
+    /// `charge_back_won` or `settled_outside`.
     pub step: String,
     /// By whom: `buyer`, `administrator`, `time` or `gateway`.
     pub actor: String,

@@ -8,13 +8,14 @@ use sqlx::postgres::PgPool;
 use super::columns::row;
 use super::statements::{Work, in_time};
 use super::{Database, DatabaseSession, Stop, StoreError};
+use crate::model::order::REFUNDING_AGAIN;
 use crate::model::{
     Code, Member, Order, OrderId, OrderOfBuyer, OrderStatus, Refusal, UserId, VoucherId,
 };
 
 row! {
     Order: id, user_id, voucher_id, status, amount, created_at, pay_by, paid_at, used_at, cancelled_at,
-    refunded_at, charged_back_at
+    refunded_at, charged_back_at, returned_amount
 }
 
 row! { OrderOfBuyer: ..order, phone }
@@ -134,7 +135,7 @@ pub async fn list_of_user(
 }
 
 /// The numbers of all states.
-const ANY_STATE: [i16; 6] = [1, 2, 3, 4, 5, 6];
+const ANY_STATE: [i16; 7] = [1, 2, 3, 4, 5, 6, REFUNDING_AGAIN];
 
 /// Lists orders of one voucher: of each state so many as are wanted, by the index orders_of_voucher (hence `id > 0`).
 const LIST_OF_VOUCHER: &str = "select o.*, u.phone
@@ -168,7 +169,7 @@ pub async fn list(
     before: Option<OrderId>,
     limit: i64,
 ) -> Result<Vec<OrderOfBuyer>, StoreError> {
-    let states = status.map_or_else(|| ANY_STATE.to_vec(), |status| vec![status as i16]);
+    let states = status.map_or_else(|| ANY_STATE.to_vec(), OrderStatus::numbers);
     let query = sqlx::query_as(match (voucher, status) {
         (Some(_), _) => LIST_OF_VOUCHER,
         (None, None | Some(OrderStatus::Paid)) => list_where!(""),

@@ -250,6 +250,10 @@ pub enum Notice {
     Refunded(Money),
     /// The buyer's bank took the money back.
     ChargedBack(Money),
+    /// It did not give the money back, as it had said, or as we had taken from its answer.
+    RefundFailed(Money),
+    /// The buyer's bank gave back what it had taken.
+    ChargeBackWon(Money),
 }
 
 /// Money that the gateway took, or gave back.
@@ -259,7 +263,7 @@ pub struct Money {
     pub transaction: String,
     /// In the currency's smallest unit.
     pub amount: i64,
-    /// The gateway's own name of what it gave back. Without one, a part counts once for each notice.
+    /// The name of what was given back: the gateway's own, or ours of a refund. Without one, a part counts once for each notice.
     pub return_id: Option<String>,
 }
 
@@ -293,10 +297,20 @@ pub enum NoticeOutcome {
     Kept,
     /// The gateway gave a part of the money back: a refund is of the rest.
     PartReturned,
-    /// The gateway gave a part of money back that it has not told us of yet: it is to say so again. Nothing was changed.
-    TooEarly,
     /// The gateway gave back more than is left: nothing was changed.
     Partial,
+    /// A return failed after all: the buyer is owed the money, if nothing else paid for it.
+    RefundFailed,
+    /// A refund failed that was not known to be done: it is asked for by another name.
+    RefundWaits,
+    /// Money that was charged back is ours again.
+    ChargeBackWon,
+    /// A return failed, or was won, that the gateway has not told us of yet: it is to say so again. Nothing was changed.
+    TooEarly,
+    /// Another amount than this went back: nothing was changed.
+    OtherAmount,
+    /// A payment failed whose money came, and went back: nothing was changed.
+    WasRefunded,
 }
 
 column!(PaymentStatus: &str, NoticeOutcome: &str);
@@ -341,6 +355,14 @@ pub async fn take_notice(
         }
         Notice::ChargedBack(money) => {
             let call = "select return_payment($1, $2, $3, $4, $5, by_charge_back(), $6)";
+            settle_money(pool, &[call], id, money, Some(&money.return_id)).await
+        }
+        Notice::RefundFailed(money) => {
+            let call = "select undo_return($1, $2, $3, $4, $5, by_the_gateway_itself(), $6)";
+            settle_money(pool, &[call], id, money, Some(&money.return_id)).await
+        }
+        Notice::ChargeBackWon(money) => {
+            let call = "select undo_return($1, $2, $3, $4, $5, by_charge_back(), $6)";
             settle_money(pool, &[call], id, money, Some(&money.return_id)).await
         }
     }

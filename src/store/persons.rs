@@ -19,12 +19,12 @@ const USER: &str = "
 
 const ORDERS: &str = "
     select with_text_ids(to_jsonb(o) || jsonb_build_object(
-      'status', (array['unpaid', 'paid', 'used', 'cancelled', 'refunding', 'refunded'])[o.status],
+      'status', (array['unpaid', 'paid', 'used', 'cancelled', 'refunding', 'refunded', 'refunding'])[o.status],
       'steps', (select jsonb_agg(x order by x.number) from order_steps x where x.voucher_id = o.voucher_id and x.order_id = o.id),
       'payments', (select jsonb_agg(x order by x.number) from payments x where x.voucher_id = o.voucher_id and x.order_id = o.id),
       'refunds', (select jsonb_agg(x order by x.number) from refunds x where x.voucher_id = o.voucher_id and x.order_id = o.id),
       'messages', (select jsonb_agg(x) from messages x where x.voucher_id = o.voucher_id and x.order_id = o.id),
-      'early_returns', (select jsonb_agg(x) from early_returns x where x.voucher_id = o.voucher_id and x.order_id = o.id)))
+      'returns', (select jsonb_agg(x order by x.transaction_id, x.number) from returns x where x.voucher_id = o.voucher_id and x.order_id = o.id)))
     from orders o where o.user_id = $1 order by o.id, o.voucher_id";
 
 const ENTRIES: &str = "

@@ -72,6 +72,22 @@ pub async fn mark_returned(pool: &PgPool, payment: &str, money: &Money) -> Resul
     Ok(())
 }
 
+/// The gateway did not give such money back after all, or has it again: somebody has to look at it, also if somebody has before.
+pub async fn mark_kept(pool: &PgPool, payment: &str, money: &Money) -> Result<(), StoreError> {
+    let query = sqlx::query(
+        "insert into unmatched_payments (transaction_id, payment_id, amount)
+         values ($1, $2, $3)
+         on conflict (transaction_id, payment_id, amount)
+         do update set returned_at = null, resolved_at = null, resolved_by = null
+         where unmatched_payments.returned_at is not null",
+    )
+    .bind(&money.transaction)
+    .bind(payment)
+    .bind(money.amount);
+    in_time(pool, async |connection| query.execute(connection).await).await?;
+    Ok(())
+}
+
 /// Up to `limit` payments that are not ours with ids below `before`, the newest first.
 pub async fn list(
     pool: &PgPool,

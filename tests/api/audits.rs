@@ -33,6 +33,7 @@ async fn an_audit_says_what_the_command_says_and_finds_what_is_wrong() {
         "voucher_id": voucher.id.to_string(), "initial_stock": 2, "stock": 0, "orders": 2,
         "distinct_users": 2, "holds": true, "violations": [], "unpaid": 0, "paid": 2,
         "used": 0, "cancelled": 0, "expired": 0, "refunding": 0, "refunded": 0, "payments": 0, "refunds": 0,
+        "money_in": 0, "money_returned": 0, "money_kept": 0,
     });
     assert_eq!(answer.is(200).body, expected);
     let by_the_command = api.world.audit().await;

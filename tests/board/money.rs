@@ -139,6 +139,16 @@ async fn money_that_waits_for_somebody_is_shown() {
     api.notify(&returned("refunded", &payment)).await.is(204);
     let twice = "refunded by an administrator; went back twice, at ";
     browser.until_text("#refunds .broken", twice).await;
+    // A part of the money of a voucher that was used.
+    let used = order_of(&api, 2, &voucher).await;
+    let mut part = returned("charged_back", &pay(&api, 2, &used).await);
+    as_admin(&api, "POST", &format!("/api/orders/{used}/redemption"), &json!({})).await.is(200);
+    part["amount"] = json!(3_000);
+    api.notify(&part).await.is(204);
+    browser.until_text("#refunds", "¥30.00 went back: charge-back, ").await;
+    until_state(&browser, &used, "Redeemed, part of the money went back").await;
+    let row = format!("[data-order='{used}']");
+    browser.until_text(&row, "¥80.00, ¥30.00 went back").await;
     look(&browser).await;
     browser.close_quietly().await;
 }

@@ -93,7 +93,7 @@ impl Money {
             "no order waits for time, no refund for the gateway, no word of it for a node",
             async || {
                 let left: i64 = sqlx::query_scalar(
-                    "select (select count(*) from orders where voucher_id = any ($1) and status in (1, 5))
+                    "select (select count(*) from orders where voucher_id = any ($1) and status in (1, 5, 7))
                           + (select count(*) from refunds where voucher_id = any ($1) and status = 1)",
                 )
                 .bind(self.vouchers())

@@ -29,16 +29,18 @@ const STATES: [(&str, &str); 15] = [
     ),
     ("a wrong amount went back", "from refunds where reason = 'wrong_amount' and status = 2"),
     ("a second sum was taken for one payment", "from payments where announced is not null"),
-    ("money went back before it came", "from early_returns"),
+    (
+        "money went back before it came",
+        "from returns b join payments p using (voucher_id, transaction_id) where b.returned_at <= p.confirmed_at and b.done_by > 1",
+    ),
     (
         "the gateway gave back what waited to be given back",
-        "from refunds join messages using (voucher_id, order_id, number)
-         where kind = 'refund' and attempts = 0 and done_by = 2 and reason <> 'refunded_by_gateway'",
+        "from returns where done_by = 2 and refund_id is not null",
     ),
     (
         "a refund was asked for again",
         "from refunds join messages using (voucher_id, order_id, number)
-         where kind = 'refund' and attempts > 1 and done_by = 1",
+         where kind = 'refund' and attempts > 1 and refunds.status = 2",
     ),
     (
         "the gateway was told again that a payment is not wanted",
@@ -67,7 +69,7 @@ const OF_THE_ROUND: &str =
     payments as (select * from public.payments where voucher_id = any ($1)),
     refunds as (select * from public.refunds where voucher_id = any ($1)),
     messages as (select * from public.messages where voucher_id = any ($1)),
-    early_returns as (select * from public.early_returns where voucher_id = any ($1)),
+    returns as (select * from public.returns where voucher_id = any ($1)),
     entries as (select * from public.entries where voucher_id = any ($1))";
 
 /// Which of them this round has come to.

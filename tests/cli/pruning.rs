@@ -110,18 +110,18 @@ async fn what_ended_long_ago_is_removed_with_its_sale_and_each_audit_holds() {
 #[tokio::test]
 async fn no_order_is_removed_that_money_depends_on() {
     for (happened, orders) in [
-        ("update refunds set done_at = sale_time()", 3),
+        ("update returns set returned_at = sale_time()", 3),
         ("update orders set updated_at = sale_time() where status = 3", 3),
         ("insert into messages (voucher_id, order_id, kind, number, channel, next_attempt_at, created_at)
           select voucher_id, id, 'cancel_payment', 1, 1, now(), now() from orders where status = 4 and cancelled_by = 3", 3),
         ("insert into messages (voucher_id, order_id, kind, number, channel, next_attempt_at, created_at)
           select voucher_id, id, 'cancel_payment', 1, 1, null, now() from orders where status = 4 and cancelled_by = 3", 4),
-        ("insert into early_returns (voucher_id, order_id, transaction_id, amount, done_by, told_at)
-          select voucher_id, id, 'unknown', 1, 2, now() from orders where status = 4 and cancelled_by = 3", 3),
+        ("insert into returns (voucher_id, order_id, transaction_id, number, amount, done_by, returned_at, is_early)
+          select voucher_id, id, 'unknown', 1, 1, 2, created_at, true from orders where status = 4 and cancelled_by = 3", 3),
         ("update seckill_vouchers set cancelled_at = end_time", 0),
         ("update seckill_vouchers set end_time = sale_time()", 0),
         // An audit finds that, and the evidence stays.
-        ("update refunds set given_back_twice_at = done_at", 0),
+        ("insert into returns select voucher_id, order_id, transaction_id, 2, amount, 3, returned_at from returns", 0),
         ("update orders set user_id = 77 where status = 3", 0),
     ] {
         let (till, _) = old_sale().await;

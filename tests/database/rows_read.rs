@@ -19,8 +19,8 @@ const SALES: &str = "
     select voucher_id, id, 1, 'paid', 1, status, 4, now() from orders where voucher_id = VOUCHER;
     insert into payments (voucher_id, order_id, number, amount, status, transaction_id, paid_amount, created_at)
     select voucher_id, id, 1, 100, 2, 't' || id || '-' || voucher_id, 100, now() from orders where voucher_id = VOUCHER;
-    insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, created_at)
-    select voucher_id, id, 1, 't', 100, 'refund', now() from orders where voucher_id = VOUCHER;";
+    insert into refunds (voucher_id, order_id, number, reason, created_at)
+    select voucher_id, id, 1, 'refund', now() from orders where voucher_id = VOUCHER;";
 
 const LARGE: i64 = 20_000;
 const SMALL: i64 = 40;

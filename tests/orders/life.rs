@@ -298,16 +298,21 @@ async fn the_audit_names_what_is_wrong_with_the_money() {
     let (promise, steps) = ("no_lost_payment", "order_steps");
     for (tamper, promises) in [
         ("delete from payments", &[promise][..]),
-        ("update payments set paid_amount = 1", &[promise]),
-        ("update orders set status = 4, cancelled_by = 3", &["no_undersell", steps, promise]),
-        ("update orders set status = 5", &[steps, promise]),
-        ("update orders set status = 1", &["no_stuck_stock", steps, promise]),
+        ("update payments set paid_amount = 1", &[promise, promise]),
+        ("update orders set status = 4, cancelled_by = 3", &["no_undersell", steps, promise, promise]),
+        ("update orders set status = 5", &[steps, promise, promise]),
+        ("update orders set status = 1", &["no_stuck_stock", steps, promise, promise]),
         ("update payments set status = 4, reason = 'order_paid'", &[promise, promise]),
-        ("insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, created_at)
-          select voucher_id, id, 1, 't1', 8000, 'x', now() from orders", &[promise, promise]),
+        ("insert into refunds (voucher_id, order_id, number, reason, created_at)
+          select voucher_id, id, 1, 'x', now() from orders", &[promise, promise, promise]),
+        ("insert into refunds (voucher_id, order_id, number, reason, created_at)
+          select voucher_id, id, 2, 'x', now() from orders", &[promise, promise]),
+        ("update orders set returned_amount = 1", &[promise, promise]),
+        ("insert into returns (voucher_id, order_id, transaction_id, number, amount, done_by, returned_at)
+          select voucher_id, id, 't1', 1, 1, 3, now() from orders", &[promise, promise]),
         ("drop index payments_one_per_transaction;
           insert into payments (voucher_id, order_id, number, amount, status, transaction_id, paid_amount, created_at)
-          select voucher_id, order_id, 2, amount, 4, 't1', paid_amount, now() from payments", &[promise, promise]),
+          select voucher_id, order_id, 2, amount, 4, 't1', paid_amount, now() from payments", &[promise, promise, promise]),
         ("delete from order_steps", &[steps]),
         ("update order_steps set status_before = 4", &[steps]),
         ("update order_steps set status_after = 3", &[steps]),

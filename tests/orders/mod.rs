@@ -15,3 +15,4 @@ mod money;
 mod places;
 pub mod races;
 mod removed_entries;
+mod returns;

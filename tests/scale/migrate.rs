@@ -8,13 +8,13 @@ use testkit::shop::world::World;
 
 /// What lies where.
 const DISTRIBUTED: [(&str, &str); 11] = [
-    ("early_returns", "distributed"),
     ("entries", "distributed"),
     ("messages", "distributed"),
     ("order_steps", "distributed"),
     ("orders", "distributed"),
     ("payments", "distributed"),
     ("refunds", "distributed"),
+    ("returns", "distributed"),
     ("seckill_vouchers", "distributed"),
     ("unmatched_payments", "reference"),
     ("users", "reference"),

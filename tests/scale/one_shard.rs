@@ -59,7 +59,10 @@ async fn a_purchase_is_one_command_to_one_worker_and_no_two_phase_commit() {
         let paid = Notice::Succeeded(Money { transaction, amount: order.amount, return_id: None });
         assert_eq!(orders.take_notice(&payment, &paid).await.unwrap(), NoticeOutcome::Applied);
         orders.administer(AdministratorStep::Refund, order.id, None).await.unwrap();
-        let finished = refunds::finish(world.database.pool(), payment.parse().unwrap()).await;
+        let (pool, payment) = (world.database.pool(), payment.parse().unwrap());
+        let waiting = refunds::find_waiting(pool, payment).await.unwrap().unwrap();
+        assert_eq!((&*waiting.refund_id, waiting.amount), (&*payment.to_string(), order.amount));
+        let finished = refunds::finish(pool, payment, &waiting.refund_id, waiting.amount).await;
         assert_eq!(finished.unwrap(), NoticeOutcome::Returned);
         let unpaid = bought(&shop, number + 10, priced).await;
         orders.cancel(unpaid.id, Actor::Administrator(None)).await.unwrap();

@@ -8,7 +8,12 @@ const at = (instant) => Date.parse(instant);
 test("an order that is charged back, or was not paid in time, has a state of its own", () => {
   for (const [order, state] of [
     [{ status: "paid" }, "paid"],
-    [{ status: "used", charged_back_at: NOON }, "charged_back"],
+    [{ status: "used", amount: 8000, returned_amount: 0 }, "used"],
+    [{ status: "used", amount: 8000, returned_amount: 8000, charged_back_at: NOON }, "charged_back"],
+    [{ status: "used", amount: 8000, returned_amount: 3000 }, "partly_returned"],
+    [{ status: "refunded", amount: 8000, returned_amount: 8000 }, "refunded"],
+    [{ status: "refunded", amount: 8000, returned_amount: 0 }, "charge_back_won"],
+    [{ status: "refunded", amount: 0, returned_amount: 0 }, "refunded"],
     [{ status: "cancelled", cancelled_at: NOON, pay_by: NOON }, "expired"],
     [{ status: "cancelled", cancelled_at: EARLY, pay_by: NOON }, "cancelled"],
     [{ status: "cancelled" }, "cancelled"],
@@ -26,6 +31,8 @@ test("of a buyer's orders of a voucher the live one counts, else the newest", ()
   // By number: not as texts, and exactly.
   assert.equal(decisiveOrder([order("9", "refunded"), live, newest]), newest);
   assert.equal(decisiveOrder([]), null);
+  const again = { ...order("661897216000000003", "refunding"), refunded_at: NOON };
+  assert.equal(decisiveOrder([again, old]), old);
 });
 
 test("what became of an offer is said by its order at once", () => {

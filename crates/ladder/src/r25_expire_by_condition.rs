@@ -183,9 +183,8 @@ async fn settle_late(
            update payments set status = 4, reason = 'order_cancelled' where order_id = $1
            returning *
          )
-         insert into refunds (voucher_id, order_id, number, transaction_id, amount, reason, created_at)
-         select voucher_id, order_id, number, transaction_id, paid_amount, reason, now()
-         from returned",
+         insert into refunds (voucher_id, order_id, number, reason, created_at)
+         select voucher_id, order_id, number, reason, now() from returned",
     )
     .bind(order)
     .execute(transaction)

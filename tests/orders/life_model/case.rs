@@ -13,7 +13,7 @@ use testkit::shop::world::World;
 use super::model::Status::{self, *};
 use super::model::{
     Back, Buyer, By, Entry, EntryState, HeldFor, Money, Nth, Order, PAY_WITHIN, PRICE, Payment,
-    Sale, Shop, Terms, Voucher, Who,
+    Return, Sale, Shop, Terms, Voucher, Who,
 };
 
 /// The vouchers, and the orders in the sequence in which they were placed.
@@ -30,7 +30,7 @@ pub struct Case<'a> {
 }
 
 /// As [`ORDERS`] selects it.
-type OrderRow = (i64, i64, i64, i16, Time, Time, Time, Option<i16>, bool, Vec<String>);
+type OrderRow = (i64, i64, i64, i16, Time, Time, Time, Option<i16>, bool, i64, Vec<String>);
 type Time = Option<DateTime<Utc>>;
 
 /// As [`PAYMENTS`] selects it.
@@ -39,31 +39,33 @@ type PaymentRow = (
     i16,
     Option<String>,
     Option<i64>,
-    i64,
     Option<i32>,
-    Option<String>,
-    Option<i16>,
     bool,
+    Option<String>,
+    Option<i32>,
+    Time,
     bool,
     bool,
 );
 
 const ORDERS: &str = "select o.id, o.voucher_id, o.user_id, o.status, o.pay_by,
         case o.status when 1 then o.asked_until end as asked_until, o.cancelled_at, o.cancelled_by,
-        o.charged_back_at is not null as is_charged_back,
+        o.charged_back_at is not null as is_charged_back, o.returned_amount,
         array(select s.step || ' by ' || actor.of[s.actor] || ': ' || word.of[s.status_before] || ' to ' || word.of[s.status_after] from order_steps s
               where s.order_id = o.id and s.voucher_id = o.voucher_id order by s.number) as log
-    from (select array['unpaid', 'paid', 'used', 'cancelled', 'refunding', 'refunded'] as of) word,
+    from (select array['unpaid', 'paid', 'used', 'cancelled', 'refunding', 'refunded', 'refundingagain'] as of) word,
         (select array['buyer', 'administrator', 'time', 'gateway'] as of) actor, orders o
     left join entries e on e.order_id = o.id and e.voucher_id = o.voucher_id
     where o.voucher_id = any ($1)
     order by array_position($2, o.id), o.voucher_id, e.place, o.id";
 
-const PAYMENTS: &str = "select p.order_id, p.status, p.transaction_id, p.paid_amount, p.returned_amount, p.announced, r.reason,
-        r.done_by, r.given_back_twice_at is not null as is_twice, c.next_attempt_at is not null as is_unwanted,
+const PAYMENTS: &str = "select p.order_id, p.status, p.transaction_id, p.paid_amount, p.announced,
+        p.reason is not distinct from 'charge_back_won' as is_replaced, r.reason, r.try,
+        case r.status when 1 then m.next_attempt_at end as due, c.next_attempt_at is not null as is_unwanted,
         o.status = 1 and a.next_attempt_at is not null as is_asked
     from payments p left join refunds r using (voucher_id, order_id, number)
     join orders o on (o.voucher_id, o.id) = (p.voucher_id, p.order_id)
+    left join messages m on (m.voucher_id, m.order_id, m.number, m.kind) = (p.voucher_id, p.order_id, p.number, 'refund')
     left join messages c on (c.voucher_id, c.order_id, c.number, c.kind) = (p.voucher_id, p.order_id, p.number, 'cancel_payment')
     left join messages a on (a.voucher_id, a.order_id, a.number, a.kind) = (p.voucher_id, p.order_id, p.number, 'ask_payment')
     where p.voucher_id = any ($1) order by p.number";
@@ -72,9 +74,9 @@ const SALES: &str =
     "select voucher_id, revision, stock, initial_stock, held_for, paused, cancelled_at is not null
     from seckill_vouchers where voucher_id = any ($1)";
 
-const EARLY: &str =
-    "select voucher_id, transaction_id, amount, done_by, order_id, told_at from early_returns
-    where voucher_id = any ($1)";
+const RETURNS: &str =
+    "select voucher_id, transaction_id, amount, done_by, order_id, refund_id, return_id, undone_at is not null, is_early
+    from returns where voucher_id = any ($1) order by transaction_id, number";
 
 const ENTRIES: &str =
     "select voucher_id, user_id, status, place, order_id, entered_at < draw_time and place > 0,
@@ -85,14 +87,14 @@ const LOTS: &str =
     "select e.voucher_id, e.user_id from entries e join vouchers v on v.id = e.voucher_id
     where e.voucher_id = any ($1) and e.entered_at < v.draw_time and e.place > 0 order by e.place";
 
-/// As [`EARLY`] selects it.
-type EarlyRow = (i64, String, i64, i16, i64, DateTime<Utc>);
+/// As [`RETURNS`] selects it.
+type ReturnRow = (i64, String, i64, i16, i64, Option<String>, Option<String>, bool, bool);
 
 /// As [`ENTRIES`] selects it.
 type EntryRow = (i64, i64, i16, Option<i64>, Option<i64>, Option<bool>, i32, Time);
 
 const HELD_FOR: [HeldFor; 3] = [HeldFor::Anybody, HeldFor::Drawn, HeldFor::Line];
-const STATUSES: [Status; 6] = [Unpaid, Paid, Used, Cancelled, Refunding, Refunded];
+const STATUSES: [Status; 7] = [Unpaid, Paid, Used, Cancelled, Refunding, Refunded, RefundingAgain];
 const WHO: [Who; 3] = [Who::Buyer, Who::Administrator, Who::Time];
 const BY: [By; 4] = [By::Asked, By::Gateway, By::ChargeBack, By::Administrator];
 
@@ -240,6 +242,7 @@ impl<'a> Case<'a> {
             cancelled_at,
             by,
             is_charged_back,
+            returned,
             log,
         ) in rows
         {
@@ -252,6 +255,7 @@ impl<'a> Case<'a> {
                 asked_until: asked_until.map(|at| self.seconds(at)),
                 cancelled: cancelled_at.map(|at| (nth(&WHO, by.unwrap()), self.seconds(at))),
                 is_charged_back,
+                returned,
                 payments: Vec::new(),
                 log,
             });
@@ -267,22 +271,23 @@ impl<'a> Case<'a> {
             status,
             transaction,
             paid,
-            parts,
             announced,
+            is_replaced,
             reason,
-            by,
-            is_twice,
+            name,
+            due,
             is_unwanted,
             is_asked,
         ) in rows
         {
-            let by = by.map(|by| nth(&BY, by));
+            let due = due.map(|at| self.seconds(at));
+            let refund = |reason| Back { reason, name: name.unwrap(), due };
             orders[self.nth(order).unwrap()].payments.push(Payment {
                 status,
                 money: transaction.map(|it| (name_of(&it), paid.unwrap())),
                 announced,
-                parts,
-                refund: reason.map(|reason| Back { reason, by, is_twice }),
+                is_replaced,
+                refund: reason.map(refund),
                 is_unwanted,
                 is_asked,
             });
@@ -300,11 +305,21 @@ impl<'a> Case<'a> {
             (voucher.is_paused, voucher.is_cancelled) = (is_paused, is_cancelled);
         }
         self.revisions.set(revisions);
-        let early: Vec<EarlyRow> = self.rows(EARLY).await;
-        for (voucher, transaction, amount, by, order, told_at) in early {
-            let (by, order) = (nth(&BY, by), self.nth(order).unwrap());
-            let early = (name_of(&transaction), amount, self.seconds(told_at), by, order);
-            vouchers[self.sale(voucher)].early.push(early);
+        let returns: Vec<ReturnRow> = self.rows(RETURNS).await;
+        for (voucher, transaction, amount, by, order, ours, theirs, is_undone, is_early) in returns
+        {
+            vouchers[self.sale(voucher)].returns.push(Return {
+                money: name_of(&transaction),
+                order: self.nth(order).unwrap(),
+                amount,
+                by: nth(&BY, by),
+                // `7.8.1` is the first one, `7.8.1-2` the second.
+                ours: ours
+                    .map(|it| it.split_once('-').map_or(1, |(_, name)| name.parse().unwrap())),
+                theirs: theirs.map(|it| it[1..].parse().unwrap()),
+                is_undone,
+                is_early,
+            });
         }
         let entries: Vec<EntryRow> = self.rows(ENTRIES).await;
         for (voucher, buyer, status, place, order, is_drawn, times_left, left_at) in entries {
@@ -350,11 +365,12 @@ impl Shop {
         (&self.vouchers[sale], self.orders.iter().filter(|order| order.sale == sale).collect())
     }
 
-    /// The same, whatever the sequence of entries and early returns.
+    /// The same, whatever the sequence of entries and of what went back.
     pub fn sorted(mut self) -> Self {
         for voucher in &mut self.vouchers {
             voucher.entries.sort_by_key(|entry| (entry.place, entry.buyer));
-            voucher.early.sort_unstable();
+            // Each in its own order.
+            voucher.returns.sort_by_key(|it| it.money);
         }
         self
     }

@@ -10,7 +10,9 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use testkit::shop::world::World;
 
 use super::case::{self, Case, name_of};
-use super::model::{ASK_WITHIN, By, Money, Nth, Said, Sale, Step, Who, refund_message};
+use super::model::{
+    ASK_WITHIN, By, Money, Name, Nth, PRICE, Said, Sale, Step, Who, refund_message,
+};
 use super::runs::{Driver, known, pass, wind_up};
 
 /// Offers that one call makes at most.
@@ -99,9 +101,10 @@ impl InDatabase {
             MessageKind::Refund => {
                 let key = (message.order_id.get(), number);
                 let refund = refunds.iter().find(|refund| (refund.0, refund.1) == key).unwrap();
-                self.ask(case, Step::Answered(nth, number)).await;
-                let (_, _, there, transaction, amount) = refund;
-                Some(refund_message(nth, number, *there, (name_of(transaction), *amount)))
+                let (_, _, name, there, transaction, amount) = refund;
+                let asked = (nth, number, *name);
+                self.says(answered(case, asked, *amount)).await;
+                Some(refund_message(asked, *there, (name_of(transaction), *amount)))
             }
             MessageKind::AskPayment if !self.is_unpaid(case, nth).await => None,
             MessageKind::AskPayment => {
@@ -161,6 +164,37 @@ fn sum(case: &Case<'_>, nth: Nth, number: i32, money: Money) -> String {
     format!("{}, {number}, '{name}', {amount}", of(case, nth))
 }
 
+/// By the gateway, which has a name for it, or none.
+fn by_the_gateway(of: &str, by: By, name: Option<String>) -> String {
+    let by = if by == By::Gateway { 2 } else { 3 };
+    let name = name.map_or("null".to_owned(), |name| format!("'{name}'"));
+    format!("{of}, {by}::smallint, {name}")
+}
+
+/// What stands in `return_id`.
+pub fn return_id(case: &Case<'_>, nth: Nth, number: i32, name: Name) -> String {
+    match name {
+        Name::Ours(name) => refund_id(case, (nth, number, name)),
+        Name::Theirs(name) => format!("r{name}"),
+    }
+}
+
+/// The name by which the gateway was asked for the money of a payment the first, second, ... time.
+fn refund_id(case: &Case<'_>, (nth, number, name): (Nth, i32, i32)) -> String {
+    let name = if name > 1 { format!("-{name}") } else { String::new() };
+    format!("{}.{}.{number}{name}", case.voucher_of(nth), case.order(nth))
+}
+
+/// The statement that writes that the gateway has given so much back, as it was asked by this name.
+fn answered(case: &Case<'_>, asked: (Nth, i32, i32), amount: i64) -> String {
+    let (nth, number, _) = asked;
+    format!(
+        "select finish_refund({}, {number}, '{}', {amount})",
+        of(case, nth),
+        refund_id(case, asked)
+    )
+}
+
 /// The statement that takes a step, and says what it answers, or the number of the state of the order.
 fn statement(case: &Case<'_>, step: Step) -> String {
     let of = |nth| of(case, nth);
@@ -196,12 +230,15 @@ fn statement(case: &Case<'_>, step: Step) -> String {
             sell(voucher, id, case.buyer_of(nth), time)
         }
         Step::Failed(nth, number) => format!("select fail_payment({}, {number})", of(nth)),
-        Step::GaveBack(nth, number, money, by) => {
-            let by = if by == By::Gateway { 2 } else { 3 };
-            format!(
-                "select return_payment({}, {by}::smallint, null)",
-                sum(case, nth, number, money)
-            )
+        Step::GaveBack(nth, number, money, by, theirs) => {
+            let theirs = theirs.map(|name| return_id(case, nth, number, Name::Theirs(name)));
+            let sum = sum(case, nth, number, money);
+            format!("select return_payment({})", by_the_gateway(&sum, by, theirs))
+        }
+        Step::CameAgain(nth, number, money, by, part) => {
+            let part = part.map(|name| return_id(case, nth, number, name));
+            let sum = sum(case, nth, number, money);
+            format!("select undo_return({})", by_the_gateway(&sum, by, part))
         }
         Step::Cancel(nth, who) => {
             let who = if who == Who::Buyer { 1 } else { 2 };
@@ -210,7 +247,7 @@ fn statement(case: &Case<'_>, step: Step) -> String {
         Step::Redeem(nth) => done(format!("redeem_order({}, 9)", of(nth))),
         Step::Refund(nth) => done(format!("refund_order({}, 9)", of(nth))),
         Step::Settle(nth) => done(format!("settle_refund({}, 9)", of(nth))),
-        Step::Answered(nth, number) => format!("select finish_refund({}, {number})", of(nth)),
+        Step::Answered(nth, number) => answered(case, (nth, number, 1), PRICE),
         Step::NotPaid(nth, number) => {
             format!("select gateway_answered({}, {number})::text", of(nth))
         }
@@ -221,11 +258,13 @@ fn statement(case: &Case<'_>, step: Step) -> String {
 }
 
 /// As [`REFUNDS`] selects it.
-type Refund = (i64, i32, i32, String, i64);
+type Refund = (i64, i32, i32, i32, String, i64);
 
 /// The refunds that wait for the gateway.
-const REFUNDS: &str = "select order_id, number, coalesce(announced, number), transaction_id, amount
-    from refunds where status = 1 and voucher_id = any ($1)";
+const REFUNDS: &str = "select r.order_id, r.number, r.try, coalesce(p.announced, r.number), p.transaction_id,
+        left_of(r.voucher_id, p.transaction_id, p.paid_amount)
+    from refunds r join payments p using (voucher_id, order_id, number) join messages m using (voucher_id, order_id, number)
+    where r.status = 1 and m.kind = 'refund' and m.next_attempt_at <= sale_time() and voucher_id = any ($1)";
 
 /// What was done; or, where a number was said, that an order in this state does not allow it.
 fn or_refused(said: String) -> String {

@@ -40,7 +40,8 @@ impl Step {
                 &["apply_payment", "judge_payment", "payment_outcome", "write_payment"]
             }
             Self::Failed(..) => &["fail_payment"],
-            Self::GaveBack(..) => &["return_payment", "record_return"],
+            Self::GaveBack(..) => &["return_payment", "follow_returns"],
+            Self::CameAgain(..) => &["undo_return", "follow_undone", "ask_again"],
             Self::Cancel(..) => &["cancel_order"],
             Self::Redeem(_) => &["redeem_order"],
             Self::Refund(_) => &["refund_order"],

@@ -26,8 +26,11 @@ impl Shop {
             Open(at) => return self.open(at),
             Took(at, number, Money(name, amount)) => self.took(at, number, name, amount.in_money()),
             Failed(at, number) => self.failed(at, number),
-            GaveBack(at, number, Money(name, amount), by) => {
-                self.gave_back(at, number, name, amount.in_money(), by)
+            GaveBack(at, number, Money(name, amount), by, theirs) => {
+                self.gave_back((at, number), (name, amount.in_money()), by, theirs)
+            }
+            CameAgain(at, number, Money(name, amount), by, part) => {
+                self.came_again((at, number), (name, amount.in_money()), by, part)
             }
             Cancel(at, who) => return self.step(at, Unpaid, |it| it.cancel(at, who)),
             Redeem(at) => {
@@ -36,14 +39,18 @@ impl Shop {
                 });
             }
             Refund(at) => return self.step(at, Paid, |it| it.refund(at)),
-            Settle(at) => return self.step(at, Refunding, |it| it.settle(at)),
+            Settle(at) => {
+                let is_again = self.orders[at].status == RefundingAgain;
+                let from = if is_again { RefundingAgain } else { Refunding };
+                return self.step(at, from, |it| it.settle(at));
+            }
             Expire => self.expire(None),
             ExpireBut(at) => self.expire(Some(at)),
             Gateway => return self.gateway(None),
             Says(at, said) => return self.gateway(Some((at, said))),
             NotPaid(at, number) => self.not_paid(at, number),
             Answered(at, number) => match self.payment(at, number) {
-                Some(_) => self.answered(at, number as usize - 1),
+                Some(_) => self.answered(at, number as usize - 1, 1, PRICE),
                 None => "repeated",
             },
             Pause(sale, is_paused) => self.change(sale, |it| {
@@ -140,6 +147,7 @@ impl Shop {
             asked_until: None,
             cancelled: None,
             is_charged_back: false,
+            returned: 0,
             payments: Vec::new(),
             log: Vec::new(),
         });

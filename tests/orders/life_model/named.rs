@@ -1,8 +1,10 @@
 //! Lives with a name: the voucher, what was before, and then each step with what it answers.
 
-use super::model::{Amount::*, By, Money, Said, Step, Step::*, Terms, Who};
+use super::model::{Amount::*, By, Money, Name, Said, Step, Step::*, Terms, Who};
 use super::runs::Life;
-use super::scenes::{CANCEL, CHARGED_BACK, FIRST, LATE, PART, PAY, REFUNDED, SECOND, with_stock};
+use super::scenes::{
+    CANCEL, CHARGED_BACK, FAILED, FIRST, LATE, PART, PAY, REFUNDED, SECOND, WON, with_stock,
+};
 
 type Answered = (Step, &'static str);
 
@@ -10,7 +12,15 @@ const FREE: Terms = Terms { is_priced: false, has_line: false, ..with_stock(1) }
 const DRAWN: Terms = Terms { draw: Some(1_200), ..with_stock(1) };
 const LESS: Money = Money(3, Less);
 const DOUBLE: Money = Money(4, Twice);
-const HALF: Step = GaveBack(0, 1, Money(4, Asked), By::ChargeBack);
+const HALF: Step = GaveBack(0, 1, Money(4, Asked), By::ChargeBack, None);
+const AGAIN: Step = Took(0, 1, SECOND);
+/// Unasked, by a name of its own.
+const R1: Step = GaveBack(0, 1, FIRST, By::Gateway, Some(1));
+const R1_FAILED: Step = CameAgain(0, 1, FIRST, By::Gateway, Some(Name::Theirs(1)));
+const R2_FAILED: Step = CameAgain(0, 1, FIRST, By::Gateway, Some(Name::Theirs(2)));
+const SECOND_FAILED: Step = CameAgain(0, 1, FIRST, By::Gateway, Some(Name::Ours(2)));
+const PART_R1: Step = GaveBack(0, 1, Money(1, Less), By::ChargeBack, Some(1));
+const PART_R1_WON: Step = CameAgain(0, 1, Money(1, Less), By::ChargeBack, Some(Name::Theirs(1)));
 const ASKED: [Answered; 4] =
     [(Buy(1, 0), "ordered"), (Open(0), "opened 1"), (LATE, ""), (Expire, "")];
 const EXPIRED: [Answered; 6] =
@@ -90,14 +100,16 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
         (PAY, "applied"), (Gateway, "unwanted 0.2"), (Gateway, ""),
     ]),
     ("the gateway gives back by itself what is not given back again", with_stock(1), &PAID, &[
-        (GaveBack(0, 1, Money(1, Twice), By::Gateway), "partial"), (REFUNDED, "returned"), (REFUNDED, "repeated"),
+        (GaveBack(0, 1, Money(1, Twice), By::Gateway, None), "partial"), (REFUNDED, "returned"), (REFUNDED, "repeated"),
         (CHARGED_BACK, "returned_twice"), (CHARGED_BACK, "repeated"), (Gateway, ""), (Refund(0), "refused refunded"),
         (Settle(0), "refused refunded"), (Buy(2, 0), "ordered"),
     ]),
     ("what went back in parts is not asked for again", with_stock(1), &PAID, &[
-        (Took(0, 1, DOUBLE), "wrong_amount"), (PART, "part_returned"), (PART, "partial"), (HALF, "part_returned"),
-        (Refund(0), "done"), (Gateway, "refund 0.1 of 1: m1, 1, refund 0.2 of 1: m4, 8000"), (PART, "returned_twice"), (PART, "repeated"),
-        (GaveBack(0, 1, Money(4, Asked), By::Gateway), "repeated"), (HALF, "returned_twice"), (Buy(2, 0), "ordered"),
+        (Took(0, 1, DOUBLE), "wrong_amount"), (PART, "part_returned"), (PART, "repeated"),
+        (GaveBack(0, 1, Money(1, Less), By::Gateway, None), "partial"), (HALF, "part_returned"), (Refund(0), "done"),
+        (Gateway, "refund 0.1 of 1: m1, 1, refund 0.2 of 1: m4, 8000"), (PART, "repeated"), (CHARGED_BACK, "returned_twice"),
+        (CHARGED_BACK, "repeated"), (GaveBack(0, 1, Money(4, Asked), By::Gateway, None), "repeated"), (HALF, "repeated"),
+        (Buy(2, 0), "ordered"),
     ]),
     ("two halves are the whole", with_stock(1), &PAID, &[
         (Took(0, 1, DOUBLE), "wrong_amount"), (HALF, "part_returned"), (HALF, "returned"), (HALF, "repeated"),
@@ -112,17 +124,67 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
     ]),
     ("money that went back before it came", with_stock(2), &[], &[
         (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (Buy(2, 0), "ordered"), (Open(1), "opened 1"),
-        (GaveBack(1, 1, Money(1, Less), By::Gateway), "too_early"), (GaveBack(1, 1, FIRST, By::Gateway), "kept"),
-        (GaveBack(1, 1, FIRST, By::Gateway), "repeated"), (PAY, "returned"), (Gateway, ""),
+        (GaveBack(1, 1, Money(1, Less), By::Gateway, None), "kept"), (GaveBack(1, 1, FIRST, By::Gateway, None), "kept"),
+        (GaveBack(1, 1, FIRST, By::Gateway, None), "repeated"), (PAY, "returned"), (Gateway, ""),
         (Open(0), "refused refunded"), (Open(1), "opened 1"),
     ]),
-    ("an early return of another sum than came gives nothing back", with_stock(1), &[], &[
-        (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (GaveBack(0, 1, Money(4, Asked), By::Gateway), "kept"),
-        (Took(0, 1, DOUBLE), "wrong_amount"), (Gateway, "refund 0.1 of 1: m4, 16000"),
+    ("of a sum that went back in part before it came, the rest goes back", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (GaveBack(0, 1, Money(4, Asked), By::Gateway, None), "kept"),
+        (Took(0, 1, DOUBLE), "wrong_amount"), (Gateway, "refund 0.1 of 1: m4, 8000"),
+    ]),
+    ("a refund that fails after all is asked for by another name", with_stock(1), &PAID, &[
+        (Refund(0), "done"), (Gateway, "refund 0.1 of 1: m1, 8000"), (FAILED, "refund_failed"), (FAILED, "repeated"),
+        (Redeem(0), "refused refunding"), (Buy(2, 0), "ordered"), (Pass(1), ""), (Gateway, ""), (Pass(1), ""),
+        (Gateway, "refund 0.1-2 of 1: m1, 8000"), (FAILED, "repeated"), (Buy(1, 0), "sold_out"), (SECOND_FAILED, "refund_failed"),
+        (Settle(0), "done"), (Pass(60), ""), (Gateway, ""), (FAILED, "repeated"), (SECOND_FAILED, "repeated"),
+    ]),
+    ("a refund that fails before it is known to be done is asked for by another name", with_stock(1), &PAID, &[
+        (Refund(0), "done"), (FAILED, "refund_waits"), (FAILED, "repeated"), (SECOND_FAILED, "refund_waits"), (Gateway, ""),
+        (Pass(4), ""), (Gateway, "refund 0.1-3 of 1: m1, 8000"), (FAILED, "repeated"), (Gateway, ""),
+    ]),
+    ("a refund of money that never paid an order is asked for again, without a step", with_stock(1), &EXPIRED, &[
+        (Buy(2, 0), "ordered"), (PAY, "order_cancelled"), (Gateway, "refund 0.1 of 1: m1, 8000"), (FAILED, "refund_failed"),
+        (Pass(2), ""), (Gateway, "refund 0.1-2 of 1: m1, 8000"), (Failed(0, 1), "was_refunded"),
+    ]),
+    ("what the gateway gave back by itself and failed is owed", with_stock(1), &PAID, &[
+        (R1, "returned"), (Failed(0, 1), "was_refunded"), (R2_FAILED, "too_early"), (FAILED, "too_early"),
+        (CameAgain(0, 1, Money(1, Less), By::Gateway, Some(Name::Theirs(1))), "other_amount"), (R1_FAILED, "refund_failed"),
+        (R1, "repeated"), (R1_FAILED, "repeated"), (Failed(0, 1), "repeated"), (Pass(1), ""), (Gateway, "refund 0.1 of 1: m1, 8000"),
+        (Settle(0), "refused refunded"),
+    ]),
+    ("a refund has the gateway's name, too, whichever notice comes first", with_stock(1), &PAID, &[
+        (Refund(0), "done"), (R1, "returned"), (Gateway, ""), (FAILED, "refund_failed"), (R1_FAILED, "repeated"), (Pass(2), ""),
+        (Gateway, "refund 0.1-2 of 1: m1, 8000"), (GaveBack(0, 1, FIRST, By::Gateway, Some(2)), "repeated"),
+        (R2_FAILED, "refund_failed"), (Settle(0), "done"),
+    ]),
+    ("a charge-back of a used voucher is won", with_stock(1), &PAID, &[
+        (WON, "too_early"), (Redeem(0), "done"), (CHARGED_BACK, "returned"), (WON, "charge_back_won"), (WON, "repeated"),
+        (CHARGED_BACK, "repeated"), (GaveBack(0, 1, FIRST, By::ChargeBack, Some(2)), "returned"), (WON, "charge_back_won"),
+        (Gateway, ""),
+    ]),
+    ("a charge-back that was won is told as new money", with_stock(1), &PAID, &[
+        (Redeem(0), "done"), (CHARGED_BACK, "returned"), (AGAIN, "charge_back_won"), (AGAIN, "repeated"), (WON, "repeated"),
+        (Gateway, ""), (GaveBack(0, 1, SECOND, By::ChargeBack, None), "returned"), (Took(0, 1, Money(5, Asked)), "charge_back_won"),
+        (Took(0, 1, Money(6, Asked)), "order_paid"), (Gateway, "refund 0.4 of 1: m6, 8000"),
+    ]),
+    ("an order that a charge-back refunded stays so, and its money is kept", with_stock(1), &PAID, &[
+        (CHARGED_BACK, "returned"), (Buy(2, 0), "ordered"), (WON, "charge_back_won"), (AGAIN, "order_paid"),
+        (Settle(0), "refused refunded"), (Gateway, "refund 0.2 of 1: m2, 8000"), (REFUNDED, "returned"), (Gateway, ""),
+    ]),
+    ("new money keeps an order refunded whose money was charged back", with_stock(1), &PAID, &[
+        (CHARGED_BACK, "returned"), (AGAIN, "charge_back_won"), (WON, "repeated"), (Gateway, ""), (Buy(2, 0), "ordered"),
+    ]),
+    ("a part that was charged back and won is the order's again", with_stock(1), &PAID, &[
+        (PART_R1, "part_returned"), (PART_R1, "repeated"), (PART_R1_WON, "charge_back_won"), (PART_R1_WON, "repeated"),
+        (PART_R1, "repeated"), (Refund(0), "done"), (Gateway, "refund 0.1 of 1: m1, 8000"),
+    ]),
+    ("what went back before it came, and came again, pays for the order", with_stock(1), &[], &[
+        (Buy(1, 0), "ordered"), (Open(0), "opened 1"), (CHARGED_BACK, "kept"), (WON, "charge_back_won"), (PAY, "applied"),
+        (Redeem(0), "done"),
     ]),
     ("money of another order pays for nothing", with_stock(2), &PAID, &[
         (Buy(2, 0), "ordered"), (Open(1), "opened 1"), (Took(1, 1, FIRST), "unknown"),
-        (GaveBack(1, 1, FIRST, By::ChargeBack), "returned"), (Open(0), "refused refunded"),
+        (GaveBack(1, 1, FIRST, By::ChargeBack, None), "returned"), (Open(0), "refused refunded"),
     ]),
     ("a refund is settled outside, and the gateway's own is the second", with_stock(1), &PAID, &[
         (Settle(0), "refused paid"), (Refund(0), "done"), (Settle(0), "done"), (Gateway, ""),

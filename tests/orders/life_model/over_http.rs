@@ -21,7 +21,8 @@ use testkit::wait::PATIENCE;
 use tokio::time::{Instant, sleep};
 
 use super::case::{Case, name_of};
-use super::model::{ASK_WITHIN, By, Money, Nth, Said, Sale, Step, Who, refund_message};
+use super::in_database::return_id;
+use super::model::{ASK_WITHIN, By, Money, Name, Nth, Said, Sale, Step, Who, refund_message};
 use super::runs::{Driver, known, pass, wind_up};
 
 /// Longer than a server may answer from its cache (docs/reliability.md).
@@ -72,14 +73,17 @@ impl OverHttp {
         case: &Case<'_>,
         step: Step,
         (nth, number): (Nth, i32),
-        (status, money): (&str, Option<Money>),
+        (status, money, name): (&str, Option<Money>, Option<Name>),
         expected: &str,
     ) -> Option<String> {
         let payment = format!("{}.{}.{number}", case.voucher_of(nth), case.order(nth));
-        let body = match money {
+        let mut body = match money {
             None => json!({ "payment_id": payment, "status": status }),
             Some(it) => notice(status, &payment, &case.transaction(nth, it), it.1.in_money()),
         };
+        if let Some(name) = name {
+            body["return_id"] = json!(return_id(case, nth, number, name));
+        }
         let body = serde_json::to_vec(&body).unwrap();
         let signature = case.world.payment_key().sign(1, &body);
         let notice = || self.client.noticing(&body, &signature);
@@ -145,9 +149,12 @@ impl OverHttp {
         known(work.step().await)?;
         let mut messages = Vec::new();
         for it in gateway.refunded.lock().unwrap().iter() {
-            if let Some(nth) = case.nth(it.refund.order.get()) {
+            let (refund, name) = it.refund_id.split_once('-').unwrap_or((&it.refund_id, "1"));
+            let refund: PaymentId = refund.parse().unwrap();
+            if let Some(nth) = case.nth(refund.order.get()) {
                 let sum = (name_of(&it.transaction_id), it.amount);
-                messages.push(refund_message(nth, it.refund.number, it.payment.number, sum));
+                let asked = (nth, refund.number, name.parse().unwrap());
+                messages.push(refund_message(asked, it.payment.number, sum));
             }
         }
         for it in gateway.cancelled.lock().unwrap().iter() {
@@ -237,7 +244,7 @@ fn word(step: Step, answer: &Answer) -> String {
             },
             Step::Leave(..) => "left",
             Step::Pause(..) | Step::Restock(..) => "changed",
-            Step::Took(..) | Step::Failed(..) | Step::GaveBack(..) => "taken",
+            Step::Took(..) | Step::Failed(..) | Step::GaveBack(..) | Step::CameAgain(..) => "taken",
             _ => "done",
         },
         (409, Some("order_state")) => {
@@ -263,14 +270,20 @@ impl Driver for OverHttp {
                 Some(expected.to_owned())
             }
             Step::Took(nth, number, money) => {
-                self.notify(case, step, (nth, number), ("succeeded", Some(money)), expected).await
+                let told = ("succeeded", Some(money), None);
+                self.notify(case, step, (nth, number), told, expected).await
             }
             Step::Failed(nth, number) => {
-                self.notify(case, step, (nth, number), ("failed", None), expected).await
+                self.notify(case, step, (nth, number), ("failed", None, None), expected).await
             }
-            Step::GaveBack(nth, number, money, by) => {
+            Step::GaveBack(nth, number, money, by, theirs) => {
                 let status = if by == By::Gateway { "refunded" } else { "charged_back" };
-                self.notify(case, step, (nth, number), (status, Some(money)), expected).await
+                let told = (status, Some(money), theirs.map(Name::Theirs));
+                self.notify(case, step, (nth, number), told, expected).await
+            }
+            Step::CameAgain(nth, number, money, by, part) => {
+                let status = if by == By::Gateway { "refund_failed" } else { "charge_back_won" };
+                self.notify(case, step, (nth, number), (status, Some(money), part), expected).await
             }
             Step::Gateway => self.gateway(case, None).await,
             Step::Says(nth, said) => self.gateway(case, Some((nth, said))).await,
@@ -289,11 +302,12 @@ impl Driver for OverHttp {
     }
 
     fn sees(&self, step: Step, word: String) -> String {
-        let is_notice = matches!(step, Step::Took(..) | Step::Failed(..) | Step::GaveBack(..));
+        let is_of_money = matches!(step, Step::Took(..) | Step::GaveBack(..) | Step::CameAgain(..));
+        let is_notice = is_of_money || matches!(step, Step::Failed(..));
         match (step, word.as_str()) {
-            (_, "partial") if is_notice => "invalid_request".to_owned(),
+            (_, "partial" | "other_amount" | "was_refunded") => "invalid_request".to_owned(),
             (_, "too_early") => "unavailable".to_owned(),
-            (Step::Took(..) | Step::GaveBack(..), "unknown") => word,
+            (_, "unknown") if is_of_money => word,
             _ if is_notice => "taken".to_owned(),
             (Step::Leave(..), "not_entered") => "left".to_owned(),
             _ => word,

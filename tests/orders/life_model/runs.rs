@@ -15,7 +15,7 @@ use testkit::shop::world::World;
 use tokio::runtime::Runtime;
 
 use super::case::Case;
-use super::model::{Amount, By, Money, Said, Seconds, Shop, Step, Terms, Voucher, Who};
+use super::model::{Amount, By, Money, Name, Said, Seconds, Shop, Step, Terms, Voucher, Who};
 
 /// A way to take the steps.
 pub trait Driver {
@@ -73,6 +73,14 @@ pub fn step() -> impl Strategy<Value = Step> {
         prop_oneof![5 => Just(Amount::Asked), 1 => Just(Amount::Less), 1 => Just(Amount::Twice)];
     let money = (0..3_u8, amount).prop_map(|(name, amount)| Money(name, amount));
     let by = prop_oneof![Just(By::Gateway), Just(By::ChargeBack)];
+    let theirs = prop::option::weighted(0.5, 1..3_u8);
+    let named =
+        prop_oneof![2 => (1..3).prop_map(Name::Ours), 1 => (1..3_u8).prop_map(Name::Theirs)];
+    // A refund that failed has a name.
+    let part = prop_oneof![
+        2 => named.prop_map(|name| (By::Gateway, Some(name))),
+        1 => theirs.clone().prop_map(|name| (By::ChargeBack, name.map(Name::Theirs))),
+    ];
     let said = prop_oneof![3 => money.clone().prop_map(Said::Paid), 1 => Just(Said::Failed)];
     let who = prop_oneof![2 => Just(Who::Buyer), 1 => Just(Who::Administrator)];
     let more = prop_oneof![Just(-1), Just(1), Just(2)];
@@ -84,7 +92,10 @@ pub fn step() -> impl Strategy<Value = Step> {
         10 => nth.clone().prop_map(Step::Open),
         12 => (nth.clone(), number(), money.clone()).prop_map(|(nth, number, money)| Step::Took(nth, number, money)),
         2 => (nth.clone(), number()).prop_map(|(nth, number)| Step::Failed(nth, number)),
-        6 => (nth.clone(), number(), money, by).prop_map(|(nth, number, money, by)| Step::GaveBack(nth, number, money, by)),
+        7 => (nth.clone(), number(), money.clone(), by, theirs)
+            .prop_map(|(nth, number, money, by, theirs)| Step::GaveBack(nth, number, money, by, theirs)),
+        6 => (nth.clone(), number(), money, part)
+            .prop_map(|(nth, number, money, (by, name))| Step::CameAgain(nth, number, money, by, name)),
         6 => (nth.clone(), who).prop_map(|(nth, who)| Step::Cancel(nth, who)),
         4 => nth.clone().prop_map(Step::Redeem),
         5 => nth.clone().prop_map(Step::Refund),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::meetings::Meeting;
-use super::model::{Amount::*, By, Money, Step, Step::*, Terms, Who};
+use super::model::{Amount::*, By, Money, Name, Step, Step::*, Terms, Who};
 use super::runs::Life;
 
 /// A voucher at a price, with a line.
@@ -16,11 +16,14 @@ const NONE: Terms = Terms { stock: 0, is_priced: false, has_line: false, ..with_
 
 pub const FIRST: Money = Money(1, Asked);
 pub const SECOND: Money = Money(2, Asked);
-pub const REFUNDED: Step = GaveBack(0, 1, FIRST, By::Gateway);
-pub const CHARGED_BACK: Step = GaveBack(0, 1, FIRST, By::ChargeBack);
+pub const REFUNDED: Step = GaveBack(0, 1, FIRST, By::Gateway, None);
+pub const CHARGED_BACK: Step = GaveBack(0, 1, FIRST, By::ChargeBack, None);
+/// What the gateway was asked for the first time.
+pub const FAILED: Step = CameAgain(0, 1, FIRST, By::Gateway, Some(Name::Ours(1)));
+pub const WON: Step = CameAgain(0, 1, FIRST, By::ChargeBack, None);
 
 /// A part of the money.
-pub const PART: Step = GaveBack(0, 1, Money(1, Less), By::ChargeBack);
+pub const PART: Step = GaveBack(0, 1, Money(1, Less), By::ChargeBack, None);
 
 pub const PAY: Step = Took(0, 1, FIRST);
 const AGAIN: Step = Took(0, 1, SECOND);
@@ -45,9 +48,14 @@ const SCENES: &[(i64, &[Step], &[Step])] = &[
     (2, &[Buy(1, 0), Open(0), PAY, Redeem(0)], &[Redeem(0), Refund(0), REFUNDED, CHARGED_BACK]),
     (1, &[Buy(1, 0), Open(0), LATE, Expire, NOT_PAID], &[Enter(2, 0), CANCEL, Expire, PAY, Serve]),
     (1, &[Buy(1, 0), Open(0), Enter(2, 0), LATE, Expire, NOT_PAID, Expire, Pass(1)], &[Enter(3, 0), Leave(2, 0), Serve, Buy(1, 0), PAY]),
-    (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1)], &[PAY, GaveBack(1, 1, FIRST, By::Gateway)]),
-    (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1), LATE, Expire, NOT_PAID, NotPaid(1, 1), Expire], &[PAY, Took(1, 1, FIRST), GaveBack(1, 1, FIRST, By::Gateway)]),
+    (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1)], &[PAY, GaveBack(1, 1, FIRST, By::Gateway, None)]),
+    (2, &[Buy(1, 0), Open(0), Buy(2, 0), Open(1), LATE, Expire, NOT_PAID, NotPaid(1, 1), Expire], &[PAY, Took(1, 1, FIRST), GaveBack(1, 1, FIRST, By::Gateway, None)]),
     (2, &[Buy(1, 0), Open(0), REFUNDED], &[PAY, CHARGED_BACK, CANCEL]),
+    (2, &[Buy(1, 0), Open(0), PAY, Refund(0)], &[Answered(0, 1), FAILED, PART]),
+    (1, &[Buy(1, 0), Open(0), PAY, Refund(0), Answered(0, 1)], &[FAILED, CHARGED_BACK, REFUNDED, Buy(2, 0), Failed(0, 1)]),
+    (2, &[Buy(1, 0), Open(0), PAY, Refund(0), Answered(0, 1), FAILED], &[FAILED, Settle(0), REFUNDED, CHARGED_BACK]),
+    (2, &[Buy(1, 0), Open(0), PAY, Redeem(0), CHARGED_BACK], &[WON, AGAIN, CHARGED_BACK, REFUNDED]),
+    (2, &[Buy(1, 0), Open(0), PAY, CHARGED_BACK], &[WON, AGAIN, Buy(1, 0)]),
 ];
 
 /// Three at once, after [`IN_LINE`] with one voucher.

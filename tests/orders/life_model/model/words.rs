@@ -19,8 +19,11 @@ pub enum Step {
     Open(Nth),
     Took(Nth, i32, Money),
     Failed(Nth, i32),
-    /// Money went back for which nobody here asked: by [`By::Gateway`] or [`By::ChargeBack`].
-    GaveBack(Nth, i32, Money, By),
+    /// Money went back for which nobody here asked: by [`By::Gateway`] or [`By::ChargeBack`], which may have a name for it.
+    GaveBack(Nth, i32, Money, By, Option<u8>),
+    /// Money that went back is ours again: what [`By::Gateway`] gave back failed, or a [`By::ChargeBack`] was won. `None` is all
+    /// that was charged back.
+    CameAgain(Nth, i32, Money, By, Option<Name>),
     Cancel(Nth, Who),
     Redeem(Nth),
     Refund(Nth),
@@ -35,7 +38,7 @@ pub enum Step {
     Says(Nth, Said),
     /// The gateway, which was asked, has said that a payment is not paid.
     NotPaid(Nth, i32),
-    /// The gateway has given back the money of a payment, for which it was asked.
+    /// The gateway has given back [`PRICE`] of the money of a payment, for which it was asked the first time.
     Answered(Nth, i32),
     Pause(Sale, bool),
     Restock(Sale, i32),
@@ -73,6 +76,14 @@ pub enum Amount {
     Twice,
 }
 
+/// A name of what went back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Name {
+    /// The first, second, ... by which the gateway was asked for the money of the payment.
+    Ours(i32),
+    Theirs(u8),
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     Buyer,
@@ -89,6 +100,8 @@ pub enum Status {
     Cancelled,
     Refunding,
     Refunded,
+    /// Its refund failed, and its voucher is on sale again.
+    RefundingAgain,
 }
 
 /// What a voucher is from the beginning.
@@ -128,8 +141,23 @@ pub struct Voucher {
     pub is_paused: bool,
     pub is_cancelled: bool,
     pub entries: Vec<Entry>,
-    /// Money that went back before it came: its name, its amount, when and by whom it went back, and the order that was named.
-    pub early: Vec<(u8, i64, Seconds, By, Nth)>,
+    pub returns: Vec<Return>,
+}
+
+/// Money that went back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Return {
+    pub money: u8,
+    /// The order that the money came for; if it has not come yet, the one that was named.
+    pub order: Nth,
+    pub amount: i64,
+    pub by: By,
+    /// Which time it was asked for by then.
+    pub ours: Option<i32>,
+    pub theirs: Option<u8>,
+    /// It came again.
+    pub is_undone: bool,
+    pub is_early: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,6 +189,8 @@ pub struct Order {
     pub asked_until: Option<Seconds>,
     pub cancelled: Option<(Who, Seconds)>,
     pub is_charged_back: bool,
+    /// What of the money that paid it went back.
+    pub returned: i64,
     pub payments: Vec<Payment>,
     /// The rows of the log of steps.
     pub log: Vec<String>,
@@ -173,8 +203,8 @@ pub struct Payment {
     pub money: Option<(u8, i64)>,
     /// The payment by which the gateway knows a second sum.
     pub announced: Option<i32>,
-    /// What of the money went back in parts.
-    pub parts: i64,
+    /// It was charged back, and came again as another payment.
+    pub is_replaced: bool,
     pub refund: Option<Back>,
     /// The gateway is to be told that it is not wanted.
     pub is_unwanted: bool,
@@ -186,8 +216,10 @@ pub struct Payment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Back {
     pub reason: String,
-    pub by: Option<By>,
-    pub is_twice: bool,
+    /// How often it was asked for by another name.
+    pub name: i32,
+    /// When it is asked for; `None`: it is done.
+    pub due: Option<Seconds>,
 }
 
 /// Who gave it back.
@@ -207,16 +239,8 @@ pub struct Shop {
 }
 
 impl Back {
-    pub fn waits(reason: &str) -> Self {
-        Self { reason: reason.to_owned(), by: None, is_twice: false }
-    }
-}
-
-impl Payment {
-    /// The name of its money, and how much of it has not gone back in parts.
-    pub const fn left(&self) -> (u8, i64) {
-        let (name, paid) = self.money.unwrap();
-        (name, paid - self.parts)
+    pub fn waits(reason: &str, due: Seconds) -> Self {
+        Self { reason: reason.to_owned(), name: 1, due: Some(due) }
     }
 }
 
@@ -229,6 +253,7 @@ impl Step {
             | Took(at, ..)
             | Failed(at, _)
             | GaveBack(at, ..)
+            | CameAgain(at, ..)
             | Cancel(at, _)
             | Redeem(at)
             | Refund(at)
@@ -252,11 +277,12 @@ impl Step {
 impl Status {
     /// What a step answers that an order in this state does not allow.
     pub fn refuses(self) -> String {
-        format!("refused {self:?}").to_lowercase()
+        let seen = if self == RefundingAgain { Refunding } else { self };
+        format!("refused {seen:?}").to_lowercase()
     }
 
     pub const fn is_live(self) -> bool {
-        !matches!(self, Cancelled | Refunded)
+        !matches!(self, Cancelled | Refunded | RefundingAgain)
     }
 }
 
@@ -286,8 +312,9 @@ impl Order {
         }
     }
 
-    pub fn applied(&mut self) -> &mut Payment {
-        self.payments.iter_mut().find(|payment| payment.status == 2).unwrap()
+    /// The payment that paid it.
+    pub fn applied(&self) -> Option<usize> {
+        self.payments.iter().position(|payment| payment.status == 2)
     }
 }
 
@@ -307,7 +334,7 @@ impl Voucher {
             is_paused: false,
             is_cancelled: false,
             entries: Vec::new(),
-            early: Vec::new(),
+            returns: Vec::new(),
         }
     }
 
