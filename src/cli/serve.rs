@@ -101,8 +101,9 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let settings = args.checked()?;
     let is_private = args.options.stores.database_url.is_none();
     let [sms, payments] = &settings;
-    let gateways =
-        Gateways { sms: sms_gateway(sms)?, payments: Payments::with(payments, is_private)? };
+    let schemes = &args.payments.payments_schemes;
+    let payments = Payments::with(payments, schemes, is_private)?;
+    let gateways = Gateways { sms: sms_gateway(sms)?, payments };
     let costs_money = matches!(sms, GatewaySettings::Http { .. });
     let has_http = settings.iter().any(|one| matches!(one, GatewaySettings::Http { .. }));
     let has_development = settings.contains(&GatewaySettings::Development);

@@ -4,7 +4,7 @@ use axum::http::Uri;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::{ConfigError, secret, variable};
+use super::{ConfigError, UrlSchemes, secret, variable};
 
 /// What `SECKILL_SMS` and `SECKILL_PAYMENTS` call the kind for development.
 const LOG: &str = "log";
@@ -71,6 +71,16 @@ pub struct PaymentArgs {
     #[arg(long, env = "SECKILL_PAYMENTS_SECRET_PREVIOUS", hide_env_values = true, value_name = "SECRET",
         value_parser = secret, help_heading = "Payments")]
     pub payments_secret_previous: Option<String>,
+
+    /// Schemes of the addresses to which http may send buyers, separated by commas
+    #[arg(
+        long,
+        env = "SECKILL_PAYMENTS_SCHEMES",
+        value_name = "SCHEMES",
+        default_value = "http,https,weixin,alipays",
+        help_heading = "Payments"
+    )]
+    pub payments_schemes: UrlSchemes,
 }
 
 /// What sends login codes, or takes payments.

@@ -13,5 +13,5 @@ mod pay;
 mod steps;
 pub mod winding_up;
 
-pub use gateway::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
+pub use gateway::{AnnounceError, GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 pub use steps::Orders;

@@ -21,7 +21,7 @@ use crate::http::payments::{NotificationBody, NotifiedStatus, accept};
 use crate::http::problem::Code;
 use crate::http::{ApiError, App, Language, TextFile, Texts, Who, limited};
 use crate::model::{Clock, OrderStatus};
-use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
+use crate::orders::{AnnounceError, GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::orders;
 use crate::store::payments::{self, PaymentId, PaymentStatus};
 
@@ -92,7 +92,7 @@ pub struct SandboxGateway;
 
 #[async_trait]
 impl PaymentGateway for SandboxGateway {
-    async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
+    async fn request_payment(&self, request: PaymentRequest) -> Result<String, AnnounceError> {
         Ok(format!("/sandbox/payments/{}", request.payment))
     }
 

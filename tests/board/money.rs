@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use seckill::model::Voucher;
 use seckill::orders::gateway_work::GatewayWork;
-use seckill::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
+use seckill::orders::{AnnounceError, GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use seckill::pages::sandbox::SandboxGateway;
 use seckill::store::payments::PaymentId;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ struct KeepsTheMoney;
 
 #[async_trait]
 impl PaymentGateway for KeepsTheMoney {
-    async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
+    async fn request_payment(&self, request: PaymentRequest) -> Result<String, AnnounceError> {
         SandboxGateway.request_payment(request).await
     }
 

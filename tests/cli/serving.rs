@@ -34,6 +34,7 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
         .with("SECKILL_LISTEN", "127.0.0.1:0")
         .with("SECKILL_LOGIN_LIMITS", "")
         .with("SECKILL_PAYMENTS", "http")
+        .with("SECKILL_PAYMENTS_SCHEMES", "https,weixin")
         .with("SECKILL_PAYMENTS_SECRET", "a secret of the gateway")
         .with("SECKILL_PAYMENTS_SECRET_PREVIOUS", "the secret before this one")
         .with("SECKILL_PAYMENTS_URL", "https://pay.example/messages")
