@@ -36,6 +36,9 @@ create table vouchers (
     latest_end_time      timestamptz,
     -- Whether buyers may stand in line once it is sold out: what comes back is offered to the first of them.
     has_line             boolean     not null default false,
+    -- When offers from its line, and to those whom a draw found, are made: `08:00-22:00+08:00`. Empty: at any time. An order's
+    -- time to pay begins with its offer, and should not pass while its buyer sleeps.
+    offer_between        text        not null default '',
     -- When its entries close and are drawn. Null: no draw, whoever comes first is served first.
     draw_time            timestamptz,
     -- 32 random bytes in hex, chosen when the sale is made. Its hash is published then, itself after the draw.
@@ -64,6 +67,8 @@ create table vouchers (
             when draw_beacon like 'drand:%' then '^(0|[1-9a-f][0-9a-f]{0,63})$'
             else '^(0|[1-9][0-9]{0,199})$'
         end),
+    constraint offers_have_hours
+        check (offer_between ~ '^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d[+-](0\d|1[0-4]):[0-5]\d$' or offer_between = ''),
     constraint subtitle_has_a_limit check (length(subtitle) <= 200),
     constraint terms_have_a_limit check (length(terms) <= 2000),
     constraint value_is_an_amount check (value between 0 and 1000000000000)

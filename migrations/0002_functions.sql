@@ -99,6 +99,19 @@ create function paused_until(last timestamptz, times bigint, at timestamptz) ret
 language sql stable
 as 'select case when last <= at then last + rebuy_pause(times) end';
 
+-- Whether an offer may be made at this time: `hours` are `vouchers.offer_between`. They may go past midnight.
+create function is_offer_time(hours text, at timestamptz) returns boolean
+language sql immutable
+as $$
+    select hours = '' or case
+        when begins <= ends then clock >= begins and clock < ends
+        else clock >= begins or clock < ends
+    end
+    from (select left(said, 5)::time as begins, substr(said, 7, 5)::time as ends,
+                 (at at time zone 'UTC' + substr(said, 12)::interval)::time as clock
+          from nullif(hours, '') said) local
+$$;
+
 -- Purchases: `sell` and `sell_many` are what the server calls, and `place_orders` is what both do for one voucher.
 --
 -- Each takes `ids`, the ids of orders to place; the buyer and the time of each (and its voucher) stand at the same
@@ -790,7 +803,8 @@ begin
     at := sale_time();
     select s.* into sale from seckill_vouchers s where s.voucher_id = voucher;
     if sale.held_for is distinct from for_the_line() or sale.paused or sale.cancelled_at is not null
-       or at < sale.begin_time or at >= sale.end_time then
+       or at < sale.begin_time or at >= sale.end_time
+       or not is_offer_time((select v.offer_between from vouchers v where v.id = voucher), at) then
         return;
     end if;
     select array_agg(e.id order by e.place), array_agg(e.user_id order by e.place) into first_entries, buyers

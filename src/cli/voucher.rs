@@ -71,6 +71,10 @@ pub struct FairnessArgs {
     /// How many may enter the draw or stand in line, those who left included [default: 1000000]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_entries: Option<i32>,
+    /// When offers to the line, and to those whom the draw found, are made, such as 08:00-22:00: the time to pay begins with the
+    /// offer [default: at any time; without an offset such as +08:00 it is this machine's]
+    #[arg(long, value_name = "HOURS")]
+    offer_between: Option<String>,
 }
 
 /// When a voucher is on sale, what it costs, and what it says.
@@ -322,6 +326,10 @@ async fn add(args: AddArgs) -> anyhow::Result<()> {
         draw_time: fairness.draw,
         draw_beacon: fairness.beacon,
         max_entries: fairness.max_entries,
+        offer_between: fairness.offer_between.map(|hours| match hours.len() {
+            11 => hours + &now.with_timezone(&chrono::Local).offset().to_string(),
+            _ => hours,
+        }),
     };
     new.check(now).map_err(|what| ConfigError(what.to_owned()))?;
     let create = async |database: &Database| {

@@ -85,6 +85,8 @@ pub struct Voucher {
     /// How many may enter its draw or stand in line, those who left included.
     #[schema(minimum = 1)]
     pub max_entries: i32,
+    /// When offers to its line are made: `HH:MM-HH:MM±HH:MM`; empty: at any time.
+    pub offer_between: String,
     /// Moves with every change that is not a plain sale. What is remembered of a sale is true of one
     /// revision only.
     #[serde(skip)]
@@ -134,6 +136,7 @@ impl Voucher {
             draw_time: None,
             draw_beacon: String::new(),
             max_entries: super::voucher_terms::MAX_ENTRIES,
+            offer_between: String::new(),
             revision: 1,
         }
     }

@@ -231,6 +231,7 @@ const UNFAIR: &str = "
       where s.held_for = 2 and s.stock > 0 and not s.paused and s.cancelled_at is null
         and $2 >= s.begin_time + interval '1 minute' and $2 < s.end_time
         and e.status = 1 and e.entered_at < $2 - interval '1 minute'
+        and is_offer_time(v.offer_between, $2) and is_offer_time(v.offer_between, $2 - interval '1 minute')
         and coalesce(v.changed_at, '-infinity') < $2 - interval '1 minute'
         and not exists (select from orders o where o.voucher_id = s.voucher_id and o.updated_at > $2 - interval '1 minute')
         and ($1::bigint is null or s.voucher_id = $1)

@@ -215,7 +215,7 @@ pub async fn find_due(
          where s.held_for > 0 and not s.paused and s.cancelled_at is null
            and $3 >= s.begin_time and $3 < s.end_time and s.voucher_id <> all ($1)
            and case s.held_for
-                 when 2 then s.stock > 0
+                 when 2 then s.stock > 0 and is_offer_time(v.offer_between, $3)
                  else greatest($3, v.line_time) >= v.draw_time and (v.draw_beacon = '' or v.draw_beacon_number is not null)
                end
          limit 1",

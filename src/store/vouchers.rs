@@ -14,7 +14,7 @@ use crate::model::{Beacon, Code, Refusal, Voucher, VoucherId};
 
 row! {
     Voucher: id, title, subtitle, terms, value, price, pay_within_s, stock, initial_stock, begin_time,
-    end_time, paused, held_for, has_line, draw_time, draw_beacon, max_entries, revision
+    end_time, paused, held_for, has_line, draw_time, draw_beacon, max_entries, offer_between, revision
 }
 
 /// The columns of a [`Voucher`], of `v`, the voucher, and `s`, its sale.
@@ -22,7 +22,7 @@ macro_rules! columns {
     () => {
         "v.id, v.title, v.subtitle, v.terms, v.value, s.price, s.pay_within_s, s.stock, s.initial_stock,
          s.begin_time, s.end_time, s.paused, s.held_for, v.has_line, v.draw_time, v.draw_beacon, s.max_entries,
-         s.revision"
+         v.offer_between, s.revision"
     };
 }
 
@@ -185,8 +185,9 @@ pub async fn create(
     let query = sqlx::query_as(concat!(
         "with v as (
            insert into vouchers
-             (title, created_at, subtitle, terms, value, has_line, draw_time, draw_seed, draw_beacon, draw_beacon_at)
-           values ($1, $2, $6, $7, $8, $11, $12, $13, $14, $15)
+             (title, created_at, subtitle, terms, value, has_line, draw_time, draw_seed, draw_beacon, draw_beacon_at,
+              offer_between)
+           values ($1, $2, $6, $7, $8, $11, $12, $13, $14, $15, $17)
            returning *
          ), s as (
            insert into seckill_vouchers
@@ -213,7 +214,8 @@ pub async fn create(
     .bind(new.draw_time.map(|_| hex::encode(rand::random::<[u8; 32]>())))
     .bind(beacon)
     .bind(Beacon::read(beacon).map(|beacon| beacon.at))
-    .bind(new.max_entries.unwrap_or(MAX_ENTRIES));
+    .bind(new.max_entries.unwrap_or(MAX_ENTRIES))
+    .bind(new.offer_between.as_deref().unwrap_or_default());
     in_time(pool, async |connection| query.fetch_one(connection).await).await
 }
 

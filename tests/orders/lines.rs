@@ -310,3 +310,31 @@ async fn a_draw_that_cannot_be_is_refused_when_it_is_made() {
     let told = api.call_with("PUT", &path, &admin, &json!({ "number": "7" })).await;
     told.problem(404, "not_found");
 }
+
+/// The time to pay begins with the offer, so nobody is offered an order by night. These hours go past midnight.
+#[tokio::test]
+async fn what_comes_back_at_night_waits_for_the_morning() {
+    let till = Till::with_line(1, 3).await; // at midnight, UTC
+    let hours = "update vouchers set offer_between = '04:00-03:00+02:00' where id = $1";
+    till.sql(hours).await;
+    let order = till.buy(1).await;
+    till.enter(2).await.is(201);
+    // At one o'clock in UTC, which is three o'clock there, the night begins.
+    till.after(TimeDelta::hours(1)).await;
+    till.own_step(1, &order, "cancellation").await.is(200);
+    for wait_s in [0, 300, 3_299] {
+        till.after(TimeDelta::seconds(wait_s)).await;
+        till.serve().await;
+        assert_eq!(till.entry(2).await["status"], "in_line", "{wait_s}");
+        till.holds().await;
+    }
+    till.after(TimeDelta::seconds(1)).await;
+    till.serve().await;
+    assert_eq!(till.entry(2).await["status"], "offered");
+    till.holds().await;
+    let pay_by = "select pay_by = sale_time() + make_interval(secs => pay_within_s)
+                  from orders join seckill_vouchers using (voucher_id) where user_id = 2";
+    let pays_in_full: bool =
+        sqlx::query_scalar(pay_by).fetch_one(till.world.database.pool()).await.unwrap();
+    assert!(pays_in_full, "the time to pay begins with the offer");
+}
