@@ -135,13 +135,13 @@ async fn read(
         return Ok(earlier);
     }
     let pool = database.pool();
-    let begun = Instant::now();
     // The version is read first: a change after it gives another version the next time.
     let version = draws::version(pool, voucher, part == Part::Service).await?;
     let Some(version) = version else { return Ok(None) };
     if earlier.as_ref().is_some_and(|earlier| earlier.version == version) {
         return Ok(earlier);
     }
+    let begun = Instant::now();
     let made = match part {
         Part::Draw => {
             let draw = draws::find(pool, voucher).await?;

@@ -302,7 +302,8 @@ fn tell_of_http_2(peer: Peer) {
     SAID.call_once(|| {
         tracing::warn!(
             address = %peer.ip(),
-            "HTTP/2 without TLS is refused: let the proxy speak HTTP/1.1 with this server (said once)"
+            "HTTP/2 without TLS, as any version but HTTP/1, is refused: let the proxy speak HTTP/1.1 with this server \
+             (said once)"
         );
     });
 }
