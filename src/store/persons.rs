@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use sqlx::postgres::PgPool;
 
@@ -144,21 +145,26 @@ pub async fn leave_lines(
 /// whether it was done: it is not if there is no phone, or while the phone is needed.
 pub async fn erase(pool: &PgPool, user: UserId, by: Option<&str>) -> Result<bool, StoreError> {
     let now = order_steps::time(pool).await?;
-    // The nickname has digits of the phone. The end of the sessions is later than each before.
-    let query = sqlx::query(
-        "update users
-         set phone = null, nickname = 'erased', erased_at = $2, erased_by = coalesce($3, session_user),
-             tokens_not_before = greatest($2, tokens_not_before + interval '1 microsecond')
-         where id = $1 and phone is not null",
-    )
-    .bind(user.get())
-    .bind(now)
-    .bind(by);
-    // Two statements: Citus takes no look at a distributed table in an update of the users.
+    // Three statements: in an update of the users Citus takes no look at a distributed table, and beside a column no function that is
+    // not the same for ever.
     let erase = async |session: &mut DatabaseSession| {
         let needs = read_needs(session, user).await?;
         let is_needed = needs != PhoneNeeds { unpaid: 0, refunding: 0, waiting: 0 };
-        Ok(!is_needed && query.execute(session).await?.rows_affected() > 0)
+        let found = sqlx::query_as::<_, (String, Option<DateTime<Utc>>)>(
+            "select coalesce($2, session_user::text), tokens_not_before from users where id = $1",
+        );
+        let found = found.bind(user.get()).bind(by).fetch_optional(&mut *session).await?;
+        let Some((by, ended)) = found.filter(|_| !is_needed) else { return Ok(false) };
+        // The nickname has digits of the phone. The end of the sessions is later than each before.
+        let query = sqlx::query(
+            "update users
+             set phone = null, nickname = 'erased', erased_at = $2, erased_by = $3,
+                 tokens_not_before = greatest($4, tokens_not_before)
+             where id = $1 and phone is not null",
+        );
+        let end = ended.map_or(now, |ended| now.max(ended + TimeDelta::microseconds(1)));
+        let query = query.bind(user.get()).bind(now).bind(by).bind(end);
+        Ok(query.execute(session).await?.rows_affected() > 0)
     };
     Work::transaction(READ_WITHIN, pool).run(erase).await
 }

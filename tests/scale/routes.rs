@@ -248,4 +248,14 @@ async fn commands_work(world: &World) {
     assert_eq!(orders, [2, 2, 2, 2, 2, 2, 2, 2, 2, 1]);
     let exported = program.says(&["orders", "export", "--status", "used"]).await;
     assert_eq!(exported.lines().count(), 2, "{exported}");
+    let exported = program.says(&["user", "export", "13800138000"]).await;
+    assert!(exported.contains("\"phone\": \"13800138000\""), "{exported}");
+    let erased = program.says(&["user", "erase", "13800138000", "--yes"]).await;
+    assert!(erased.ends_with("is erased\n"), "{erased}");
+    let mut over = vec!["voucher", "add", "--title", "over", "--stock", "1"];
+    over.extend(["--begin", "2026-01-01T00:00:00Z", "--end", "2026-01-02T00:00:00Z"]);
+    program.says(&over).await;
+    let pruned = program.says(&["prune", "--older-than", "1d"]).await;
+    assert_eq!(pruned, "removed: 1 seckill_vouchers, 1 vouchers\n");
+    world.audits_hold().await;
 }
