@@ -32,7 +32,7 @@ const PIXELS: &str = "(image => {
 async fn shop(service: &PaymentService) -> (Api, Browser) {
     let world = World::new().await.paying_at(service);
     world.users(1).await;
-    world.priced_voucher(1).await;
+    world.priced_voucher(2).await; // the card of one that is sold out is in a list of its own
     let api = Api::of(world).await;
     let browser = bought(&api).await;
     (api, browser)
