@@ -204,7 +204,7 @@ begin
     answers := judge_orders(voucher, ids, users, times, at);
     placed := insert_orders(voucher, sale.price, pay_by, ids, users, times, answers, at);
     update seckill_vouchers set stock = stock - placed where voucher_id = voucher and placed > 0;
-    return query select voucher, told.* from tell_orders(voucher, ids, users, answers) told;
+    return query select voucher, told.* from tell_orders(voucher, ids, users, answers, at) told;
 end
 $$;
 
@@ -283,7 +283,7 @@ end
 $$;
 
 -- What `place_orders` returns of orders that were judged.
-create function tell_orders(voucher bigint, ids bigint[], users bigint[], answers text[])
+create function tell_orders(voucher bigint, ids bigint[], users bigint[], answers text[], at timestamptz)
 returns table (order_id bigint, reason text, earlier_id bigint, to_pay bigint, until timestamptz)
 language plpgsql
 as $$
@@ -294,7 +294,7 @@ begin
            case when answer = 'already_bought' and live.id is null then 'sold_out' else coalesce(answer, 'ordered') end,
            live.id, placed.amount,
            case answer when 'too_many_requests' then (
-                            select max(o.cancelled_at) + rebuy_pause(count(*)) from orders o
+                            select paused_until(max(o.cancelled_at), count(*), at) from orders o
                             where o.voucher_id = voucher and o.user_id = u and is_given_up(o.cancelled_by))
                        when 'sale_not_started' then (select s.begin_time from seckill_vouchers s where s.voucher_id = voucher)
                        else placed.pay_by end

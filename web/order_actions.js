@@ -2,10 +2,12 @@
 // each row of the list.
 
 import { sleep } from "./api.js";
+import { payInApp, sayInApp } from "./app_payment.js";
 import { money, setText, shortClock } from "./format.js";
 import { serverNow } from "./live.js";
 import { ask, learn } from "./my_orders.js";
-import { byId, element, texts } from "./page.js";
+import { element, texts } from "./page.js";
+import { isOfTheWeb } from "./pay_url.js";
 import { isSure } from "./question.js";
 import { apiAsUser, logIn, session } from "./session.js";
 import { fill, sentences } from "./words.js";
@@ -46,6 +48,7 @@ export class OrderActions {
     const text =
       left === null ? "" : left > 0 ? fill(texts.pay_within, { time: shortClock(left) }) : texts.time_is_over;
     setText(this.time, text);
+    sayInApp(this.order, text);
     setText(this.payButton, `${texts.pay} ${money(this.order.amount)}`);
     this.payButton.disabled = this.cancelButton.disabled = this.isBusy;
   }
@@ -66,9 +69,9 @@ export class OrderActions {
       this.render();
     }
     // A button that is disabled, or gone, loses the focus; a buyer who has gone on keeps it. What cannot be seen takes none,
-    // and a question that was just closed has it for another moment.
+    // and a dialog that was just closed has it for another moment.
     const focused = document.activeElement;
-    if (focused !== document.body && !byId("question").contains(focused)) return;
+    if (focused !== document.body && !focused?.closest("dialog:not([open])")) return;
     button.focus();
     if (document.activeElement !== button) this.message.focus();
   }
@@ -77,7 +80,9 @@ export class OrderActions {
     this.say("");
     const answer = await apiAsUser("POST", `/api/orders/${this.order.order_id}/payments`, { timeout: 30_000 });
     if (!answer.ok) return this.refused(answer, texts.pay_unknown);
-    location.assign(answer.body.pay_url);
+    const { pay_url: url } = answer.body;
+    if (!isOfTheWeb(url)) return payInApp(this.order, url, this.time.textContent);
+    location.assign(url);
     const isBack = new Promise((resolve) => addEventListener("pageshow", resolve, { once: true }));
     await Promise.race([isBack, sleep(LEAVES_WITHIN_MS)]);
   }

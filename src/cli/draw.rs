@@ -101,6 +101,9 @@ fn verify(VerifyArgs { file, service }: &VerifyArgs) -> anyhow::Result<()> {
     );
     let entries = draw.entries_hash.unwrap_or_default();
     eprintln!("and entries_hash {entries}, published at the close");
+    if let Some(number) = draw.number {
+        eprintln!("only its source says whether {number} is the number of {:?}", draw.beacon);
+    }
     Ok(())
 }
 

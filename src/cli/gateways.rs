@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::http::Uri;
 
-use crate::config::{GatewaySettings, Occasions};
+use crate::config::{GatewaySettings, Occasions, UrlSchemes};
+use crate::http::payments::PaymentWebhook;
 use crate::http::sms::{LogSms, SmsGateway};
 use crate::http::webhook::{SigningKey, Webhook};
 use crate::model::SystemClock;
@@ -40,7 +41,12 @@ pub enum Payments {
 }
 
 impl Payments {
-    pub(super) fn with(settings: &GatewaySettings<'_>, is_private: bool) -> anyhow::Result<Self> {
+    /// `schemes`: to which addresses the operator's service may send buyers.
+    pub(super) fn with(
+        settings: &GatewaySettings<'_>,
+        schemes: &UrlSchemes,
+        is_private: bool,
+    ) -> anyhow::Result<Self> {
         match settings {
             GatewaySettings::Nothing => {
                 tracing::warn!(
@@ -60,7 +66,8 @@ impl Payments {
             }
             GatewaySettings::Http { url, secret, previous } => {
                 let key = SigningKey::new(secret.as_bytes()).or(previous.map(str::as_bytes));
-                Ok(Self::Http(Arc::new(webhook("SECKILL_PAYMENTS_URL", url, secret)?), key))
+                let webhook = webhook("SECKILL_PAYMENTS_URL", url, secret)?;
+                Ok(Self::Http(Arc::new(PaymentWebhook { webhook, schemes: schemes.clone() }), key))
             }
         }
     }

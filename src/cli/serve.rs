@@ -109,9 +109,10 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let settings = args.checked()?;
     let is_private = args.options.stores.database_url.is_none();
     let [sms, payments, events] = &settings;
+    let schemes = &args.payments.payments_schemes;
     let gateways = Gateways {
         sms: sms_gateway(sms)?,
-        payments: Payments::with(payments, is_private)?,
+        payments: Payments::with(payments, schemes, is_private)?,
         occasions: args.sms.sms_tell.clone(),
         ask_within: args.payments.payments_ask_within,
         events: event_receiver(events)?,

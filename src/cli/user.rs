@@ -9,7 +9,8 @@ use super::arguments::{Yes, words};
 use super::stores::{Access, DatabaseArgs};
 use crate::config::ConfigError;
 use crate::model::{UserId, normalized_phone};
-use crate::store::{Database, persons};
+use crate::store::Database;
+use crate::store::persons::{self, PhoneNeeds};
 
 /// Export or erase what there is about a person
 #[derive(Debug, Subcommand)]
@@ -70,18 +71,10 @@ async fn find(database: &Database, phone: &str) -> anyhow::Result<(UserId, Value
     }
 }
 
-fn rows<'a>(of: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
-    of[list].as_array().into_iter().flatten()
-}
-
 async fn erase(database: &Database, phone: &str, yes: Yes, by: Option<&str>) -> anyhow::Result<()> {
     let (user, document) = find(database, phone).await?;
-    let orders = || rows(&document, "orders");
-    let unpaid = orders().filter(|order| order["status"] == "unpaid").count();
-    let refunds = orders().flat_map(|order| rows(order, "refunds"));
-    let refunding = refunds.filter(|refund| refund["status"] == 1).count();
-    let waits = |entry: &&Value| entry["status"] == "waiting" && entry["sale_is_over"] == false;
-    let waiting = rows(&document, "entries").filter(waits).count();
+    let pool = database.pool();
+    let PhoneNeeds { unpaid, refunding, waiting } = persons::needs(pool, user).await?;
     if unpaid + refunding > 0 {
         anyhow::bail!(
             "user {user} needs the phone and was not erased: {unpaid} orders are unpaid, {refunding} refunds wait for the \
@@ -91,9 +84,8 @@ async fn erase(database: &Database, phone: &str, yes: Yes, by: Option<&str>) -> 
     yes.or_say(format!(
         "the phone of user {user} would go for good, with {waiting} places in draws and lines, and {} orders stay as those of a \
          number",
-        orders().count()
+        document["orders"].as_array().map_or(0, Vec::len)
     ))?;
-    let pool = database.pool();
     if let Some((voucher, word)) = persons::leave_lines(pool, user).await? {
         anyhow::bail!(
             "user {user} was not erased: the entry for voucher {voucher} cannot be taken out ({word}); from the close of a draw on \

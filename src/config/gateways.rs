@@ -6,7 +6,7 @@ use axum::http::Uri;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::{ConfigError, Occasions, secret, variable};
+use super::{ConfigError, Occasions, UrlSchemes, secret, variable};
 
 /// What `SECKILL_SMS` and `SECKILL_PAYMENTS` call the kind for development.
 const LOG: &str = "log";
@@ -93,6 +93,16 @@ pub struct PaymentArgs {
     #[arg(long, env = "SECKILL_PAYMENTS_ASK_WITHIN", value_name = "TIME", default_value = "1m",
         value_parser = ask_within, help_heading = "Payments")]
     pub payments_ask_within: Duration,
+
+    /// Schemes of the addresses to which http may send buyers, separated by commas
+    #[arg(
+        long,
+        env = "SECKILL_PAYMENTS_SCHEMES",
+        value_name = "SCHEMES",
+        default_value = "http,https,weixin,alipays",
+        help_heading = "Payments"
+    )]
+    pub payments_schemes: UrlSchemes,
 }
 
 /// What is told to programs.

@@ -147,6 +147,44 @@ impl FromStr for Origins {
     }
 }
 
+/// Schemes of the addresses to which buyers are sent.
+#[derive(Debug, Clone)]
+pub struct UrlSchemes(Vec<String>);
+
+/// What such an address names is a script or a document of whoever wrote it, or a file of the buyer.
+const DANGEROUS_SCHEMES: [&str; 6] = ["about", "blob", "data", "file", "javascript", "vbscript"];
+
+impl UrlSchemes {
+    /// Whether `scheme`, in lower case, is one of them.
+    pub fn contain(&self, scheme: &str) -> bool {
+        self.0.iter().any(|known| known == scheme)
+    }
+}
+
+impl FromStr for UrlSchemes {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let scheme = |text: &str| {
+            let is_scheme = text.starts_with(|first: char| first.is_ascii_lowercase())
+                && text
+                    .bytes()
+                    .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'+' | b'-' | b'.'));
+            if !is_scheme {
+                return Err(format!("{text:?} is no scheme like https or weixin"));
+            }
+            if DANGEROUS_SCHEMES.contains(&text) {
+                return Err(format!("no buyer is sent to an address that begins with {text}:"));
+            }
+            Ok(text.to_owned())
+        };
+        let schemes: Vec<String> = items(text).map(scheme).collect::<Result<_, _>>()?;
+        if schemes.is_empty() {
+            return Err("name a scheme, such as https".to_owned());
+        }
+        Ok(Self(schemes))
+    }
+}
+
 /// The items of a list, which may be empty.
 fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
@@ -186,6 +224,23 @@ mod tests {
         let prefixes = |text: &str| text.parse::<PhonePrefixes>();
         for wrong in ["", ",", "0", "086", "+", "86x", "12345678", "all", "86,any"] {
             assert!(prefixes(wrong).is_err(), "{wrong}");
+        }
+        let schemes = |text: &str| text.parse::<UrlSchemes>();
+        let few = schemes("https, weixin,ms-pay+v1.0");
+        assert!(few.is_ok_and(|few| few.contain("ms-pay+v1.0") && !few.contain("http")));
+        for wrong in [
+            "",
+            ",",
+            "HTTPS",
+            "https:",
+            "weixin://",
+            "+a",
+            "a b",
+            "wéi",
+            "https,javascript",
+            "data",
+        ] {
+            assert!(schemes(wrong).is_err(), "{wrong}");
         }
         let networks = |text: &str| text.parse::<Networks>().map(|networks| networks.0.len());
         assert_eq!((networks(""), networks("10.0.0.0/8, ::1")), (Ok(0), Ok(2)));

@@ -14,7 +14,7 @@ use clap::Args;
 
 pub use base_path::BasePath;
 pub use gateways::{EventArgs, GatewaySettings, PaymentArgs, SmsArgs, proxy_variable};
-pub use lists::{Networks, Occasion, Occasions, Origins, PhonePrefixes, Phones};
+pub use lists::{Networks, Occasion, Occasions, Origins, PhonePrefixes, Phones, UrlSchemes};
 pub use program::ConfigError;
 pub use redisson_lock::cli::RedisSettings;
 pub use server::{MAX_BURST, ServerArgs};

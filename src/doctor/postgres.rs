@@ -7,6 +7,7 @@ use sqlx::{ConnectOptions, Connection};
 use tokio::time::{Instant, timeout};
 
 use super::{Finding, disk};
+use crate::model::VoucherId;
 use crate::store::columns::row;
 use crate::store::postgres::CONNECTIONS;
 use crate::store::statements::Work;
@@ -66,6 +67,11 @@ const MISSING_RIGHTS: &str = "select t.name || ' (' || p.privilege || ')'
     select s.name || ' (usage, select)' from unnest($2::text[]) as s(name)
     where not (has_sequence_privilege(s.name, 'usage') and has_sequence_privilege(s.name, 'select'))";
 
+/// Sales with a line to which a time was written that is to come: how many, the furthest of them, and that time.
+const AHEAD_OF_THE_CLOCK: &str =
+    "select count(*), (array_agg(id order by line_time desc))[1], max(line_time)
+    from vouchers where line_time > now() + interval '1 minute'";
+
 /// Asks the server at `database`. `clock` is this machine's.
 pub async fn look(database: &Database, clock: &DatabaseClock) -> Vec<Finding> {
     // First: it finds out whether there is a pooler, and knows why nothing can be asked.
@@ -97,6 +103,7 @@ pub async fn look(database: &Database, clock: &DatabaseClock) -> Vec<Finding> {
     let directory = server.data_directory.as_deref().filter(|_| server.is_here);
     if is_migrated {
         found.push(sequences(database).await);
+        found.extend(lines(database).await);
     }
     found.extend(directory.and_then(disk::look));
     found.extend([connection(database).await, clock_offset(database, clock).await]);
@@ -172,6 +179,21 @@ async fn sequences(database: &Database) -> Finding {
         }
         Err(error) => Finding::note(about, error.to_string()),
     }
+}
+
+/// The database's clock had jumped forward, and is right again. If this cannot be read now, the finding about rights says so.
+async fn lines(database: &Database) -> Option<Finding> {
+    let ask = sqlx::query_as(AHEAD_OF_THE_CLOCK);
+    let asked =
+        Work::snapshot(WITHIN, database.pool()).run(async |session| ask.fetch_one(session).await);
+    let (count, furthest, until): (i64, Option<VoucherId>, Option<DateTime<Utc>>) =
+        asked.await.ok()?;
+    let (furthest, until) = furthest.zip(until)?;
+    let words = format!(
+        "{count} are ahead of the database's clock, which had jumped; that of voucher {furthest} until {until:?}: a draw \
+         whose entries were to close before is closed, so cancel its sale and make it anew; a line alone goes on"
+    );
+    Some(Finding::danger("draws and lines", words))
 }
 
 fn connections(server: &Server) -> Finding {

@@ -24,7 +24,7 @@ impl Peer {
 /// Names the way of a request through proxies.
 pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// A value of [`X_FORWARDED_FOR`] that is not ASCII.
+/// An entry of [`X_FORWARDED_FOR`] that is not UTF-8.
 const NO_TEXT: &str = "(no text)";
 
 /// `address` as one connects to it. A server that listens everywhere is reached at the loopback address.
@@ -87,8 +87,9 @@ fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAdd
     let hops: Vec<&str> = headers
         .get_all(X_FORWARDED_FOR)
         .iter()
-        .flat_map(|value| value.to_str().unwrap_or(NO_TEXT).split(','))
-        .map(str::trim)
+        // Byte by byte: if the client wrote before what is no text, the address that the proxy adds is read all the same.
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .map(|hop| str::from_utf8(hop).unwrap_or(NO_TEXT).trim())
         .filter(|hop| !hop.is_empty())
         .collect();
     let mut client = peer;
@@ -185,6 +186,21 @@ mod tests {
             ("", "10.0.0.1"),
         ] {
             assert_eq!(through(hops).as_deref(), Some(client), "{hops}");
+        }
+    }
+
+    /// A proxy on the same host would lend it the loopback address, which no limit counts.
+    #[test]
+    fn a_client_that_writes_what_is_no_text_does_not_hide_behind_the_proxy() {
+        for [before, after] in [["\u{e9}, ", ""], ["", " "]] {
+            for foreign in [b"\xe9".as_slice(), "\u{e9}".as_bytes(), b"\xff\x80"] {
+                let line = [before.as_bytes(), foreign, b", 198.51.100.9", after.as_bytes()];
+                let Ok(line) = HeaderValue::from_bytes(&line.concat()) else { unreachable!() };
+                let headers = HeaderMap::from_iter([(X_FORWARDED_FOR, line)]);
+                let trusted: Vec<IpNet> = "127.0.0.0/8".parse().into_iter().collect();
+                let seen = client_address(Ipv4Addr::LOCALHOST.into(), &headers, &trusted);
+                assert_eq!(seen.to_string(), "198.51.100.9");
+            }
         }
     }
 

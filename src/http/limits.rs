@@ -60,6 +60,10 @@ pub(super) const NETWORKS_TO_FILL_IT: usize = 4;
 /// One IPv6 /48 asks no more often than so many of its addresses: it has 65,536.
 const ADDRESSES_OF_A_NETWORK: NonZeroU32 = NonZeroU32::MIN.saturating_add(15);
 
+/// Somebody may have looked up as many phones in so many times the time in which an address may ask as often: the answers tell
+/// whether a phone has a user.
+const LOOKUPS_SLOWER: u32 = 60;
+
 /// Administrators who are remembered, so that a buyer's limits do not concern them.
 const MAX_ADMINISTRATORS: usize = 1_000;
 
@@ -92,6 +96,8 @@ pub struct Limits {
     buyers: Limiter<UserId>,
     addresses: TokenBuckets<IpAddr>,
     networks: TokenBuckets<IpAddr>,
+    lookups: TokenBuckets<IpAddr>,
+    network_lookups: TokenBuckets<IpAddr>,
     /// Users who are administrators by the configuration of this process.
     pub(super) administrators: Cache<UserId, ()>,
 }
@@ -110,6 +116,7 @@ impl Limits {
     /// `streams`: those of all clients together.
     pub(super) fn new(settings: &ServerArgs, streams: usize) -> Self {
         let address_rate = settings.address_rate;
+        let lookup_rate = address_rate.slower(LOOKUPS_SLOWER);
         let at_once = |count| Limiter::new(Limit { together: Some(count), ..Limit::NONE });
         // If no rate of an address counts, no share does: one address may have them all.
         let of_strangers = |count| {
@@ -133,6 +140,8 @@ impl Limits {
             buyers: Limiter::new(Limit { share: Some(REQUESTS_OF_A_BUYER), ..Limit::NONE }),
             addresses: TokenBuckets::new(address_rate),
             networks: TokenBuckets::new(address_rate.times(ADDRESSES_OF_A_NETWORK)),
+            lookups: TokenBuckets::new(lookup_rate),
+            network_lookups: TokenBuckets::new(lookup_rate.times(ADDRESSES_OF_A_NETWORK)),
             administrators: Cache::new(MAX_ADMINISTRATORS),
         }
     }
@@ -140,6 +149,12 @@ impl Limits {
     /// A request without a good token asks.
     pub(super) fn admit_stranger(&self, address: ClientAddress) -> Result<(), ApiError> {
         let token = self.take_token(address);
+        token.map_err(|wait| refusal(Full::Key(wait), "address", address.customer()))
+    }
+
+    /// Somebody is answered by whether a phone has a user.
+    pub(super) fn admit_lookup(&self, address: ClientAddress) -> Result<(), ApiError> {
+        let token = take_tokens(&self.lookups, &self.network_lookups, address);
         token.map_err(|wait| refusal(Full::Key(wait), "address", address.customer()))
     }
 
@@ -156,11 +171,7 @@ impl Limits {
 
     /// By the rate of the address and that of its network.
     fn take_token(&self, address: ClientAddress) -> Result<(), Duration> {
-        if is_exempt(address) {
-            return Ok(());
-        }
-        self.addresses.take(address.customer())?;
-        self.networks.take(address.network())
+        take_tokens(&self.addresses, &self.networks, address)
     }
 
     /// Room for one more stream of `client`, whatever it is about; `None`: there are as many as there may be.
@@ -268,6 +279,18 @@ async fn admit_request(
             Ok((limits.admit_login(which(limits), app.address_of(parts))?, None))
         }
     }
+}
+
+fn take_tokens(
+    addresses: &TokenBuckets<IpAddr>,
+    networks: &TokenBuckets<IpAddr>,
+    address: ClientAddress,
+) -> Result<(), Duration> {
+    if is_exempt(address) {
+        return Ok(());
+    }
+    addresses.take(address.customer())?;
+    networks.take(address.network())
 }
 
 /// Loopback addresses are a balancer's, a load generator's, or a test's.

@@ -20,9 +20,10 @@ use super::schemas::{Amount, Id, PageSize};
 use super::vouchers::PathId;
 use super::webhook::{SIGNATURE, Webhook};
 use super::{ApiError, App};
+use crate::config::UrlSchemes;
 use crate::model::whole_number::maybe_whole_number;
 use crate::model::{Refusal, UnmatchedId};
-use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
+use crate::orders::{AnnounceError, GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::payments::{Money, Notice, NoticeOutcome, OpenPayment, PaymentId};
 use crate::store::refunds::{self, Refund};
 use crate::store::unmatched_payments::{self, UnmatchedPayment};
@@ -31,13 +32,8 @@ use crate::store::unmatched_payments::{self, UnmatchedPayment};
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// The longest name that a gateway may give to money or to a payment, in bytes.
 const MAX_NAME_BYTES: usize = 200;
-
-impl Webhook {
-    /// Sends what is a row in the database, which is tried again from there.
-    async fn send_work(&self, message: &serde_json::Value) -> Result<(), GatewayError> {
-        self.send(message, 1).await.map(|_| ()).map_err(GatewayError)
-    }
-}
+/// Of a scheme that is not accepted, the log has so much.
+const MAX_SCHEME_BYTES: usize = 40;
 
 /// The payment gateway of an operator: a service that takes signed messages, and sends some.
 ///
@@ -46,9 +42,24 @@ impl Webhook {
 /// `{"type": "refund", "refund_id", "payment_id", "transaction_id", "amount"}` and
 /// `{"type": "cancellation", "payment_id", "order_id"}` are answered with any 2xx. Each may come more than once, by
 /// the same name.
+#[derive(Debug)]
+pub struct PaymentWebhook {
+    /// Takes the messages.
+    pub webhook: Webhook,
+    /// How an address begins to which buyers are sent.
+    pub schemes: UrlSchemes,
+}
+
+impl PaymentWebhook {
+    /// Sends `message` once: its buyer asks again, or it is a row in the database, which is tried again from there.
+    async fn send(&self, message: &serde_json::Value) -> Result<Bytes, GatewayError> {
+        self.webhook.send(message, 1).await.map_err(GatewayError)
+    }
+}
+
 #[async_trait]
-impl PaymentGateway for Webhook {
-    async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
+impl PaymentGateway for PaymentWebhook {
+    async fn request_payment(&self, request: PaymentRequest) -> Result<String, AnnounceError> {
         #[derive(Deserialize)]
         struct Announced {
             pay_url: String,
@@ -57,21 +68,14 @@ impl PaymentGateway for Webhook {
             "type": "payment", "payment_id": request.payment.to_string(),
             "order_id": request.payment.order, "amount": request.amount, "pay_by": request.pay_by,
         });
-        // Once: its buyer asks again.
-        let answer = self.send(&message, 1).await.map_err(GatewayError)?;
-        let answer: Result<Announced, _> = serde_json::from_slice(&answer);
+        let answer: Result<Announced, _> = serde_json::from_slice(&self.send(&message).await?);
         let answer = answer.map_err(|error| GatewayError(format!("no pay_url: {error}")))?;
-        // Browsers go there: a script must not hide in it.
-        match url::Url::parse(&answer.pay_url) {
-            Ok(url) if ["http", "https"].contains(&url.scheme()) => Ok(url.into()),
-            _ => Err(GatewayError("pay_url does not begin with http:// or https://".to_owned())),
-        }
+        accepted_address(&answer.pay_url, &self.schemes).map_err(AnnounceError::PayUrl)
     }
 
     async fn payment_status(&self, payment: PaymentId) -> Result<Option<Notice>, GatewayError> {
         let message = json!({ "type": "payment_status", "payment_id": payment.to_string() });
-        let answer = self.send(&message, 1).await.map_err(GatewayError)?;
-        status_of(payment, &answer)
+        status_of(payment, &self.send(&message).await?)
     }
 
     async fn refund(&self, request: &RefundRequest) -> Result<(), GatewayError> {
@@ -80,14 +84,14 @@ impl PaymentGateway for Webhook {
             "type": "refund", "refund_id": refund_id, "payment_id": payment.to_string(),
             "transaction_id": transaction_id, "amount": amount,
         });
-        self.send_work(&message).await
+        self.send(&message).await.map(drop)
     }
 
     async fn cancel_payment(&self, payment: PaymentId) -> Result<(), GatewayError> {
         let message = json!({
             "type": "cancellation", "payment_id": payment.to_string(), "order_id": payment.order,
         });
-        self.send_work(&message).await
+        self.send(&message).await.map(drop)
     }
 }
 
@@ -110,6 +114,18 @@ pub(crate) fn status_of(payment: PaymentId, answer: &[u8]) -> Result<Option<Noti
         notice @ (Notice::Succeeded(_) | Notice::Failed) => Ok(Some(notice)),
         _ => Err(unusable(&"that is told by a notification")),
     }
+}
+
+/// `text` as browsers read it: a script must not hide in it. Otherwise why nobody is sent there; the address itself may be the
+/// key to a payment.
+fn accepted_address(text: &str, schemes: &UrlSchemes) -> Result<String, String> {
+    let url = url::Url::parse(text).map_err(|error| format!("is no address: {error}"))?;
+    let scheme = url.scheme();
+    if schemes.contain(scheme) {
+        return Ok(url.into());
+    }
+    let scheme = &scheme[..scheme.len().min(MAX_SCHEME_BYTES)];
+    Err(format!("begins with {scheme}:, which SECKILL_PAYMENTS_SCHEMES does not name"))
 }
 
 /// Begins a payment of one's own order, or finds the one that is pending: who asks twice pays once.
@@ -329,4 +345,35 @@ pub async fn resolve_unmatched(
 ) -> Result<Json<UnmatchedPayment>, ApiError> {
     let resolved = unmatched_payments::resolve(app.database.pool(), id, user).await?;
     resolved.map(Json).ok_or_else(|| ApiError::new(Code::NotFound))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buyers_are_sent_to_addresses_with_a_scheme_of_the_list_alone() {
+        let read = |text: &str| {
+            let schemes: UrlSchemes = "http,https,weixin".parse()?;
+            accepted_address(text, &schemes)
+        };
+        for (text, address) in [
+            ("https://pay.example", "https://pay.example/"),
+            ("weixin://wxpay/bizpayurl?pr=aBc9", "weixin://wxpay/bizpayurl?pr=aBc9"),
+            // As a browser reads it.
+            (" WEIXIN:\n//wxpay/a b", "weixin://wxpay/a%20b"),
+        ] {
+            assert_eq!(read(text).as_deref(), Ok(address));
+        }
+        let refused = |scheme: &str| {
+            Err(format!("begins with {scheme}:, which SECKILL_PAYMENTS_SCHEMES does not name"))
+        };
+        assert_eq!(read("alipays://platformapi/startapp?token=secret"), refused("alipays"));
+        assert_eq!(read("java\tscript:alert(document.cookie)"), refused("javascript"));
+        let long = "x".repeat(4_000);
+        assert_eq!(read(&format!("{long}:")), refused(&long[..MAX_SCHEME_BYTES]));
+        for text in ["", "pay.example/7", "/pay/7", "https://", "€://pay.example"] {
+            assert!(read(text).is_err_and(|why| why.starts_with("is no address: ")), "{text}");
+        }
+    }
 }

@@ -116,7 +116,7 @@ routes! {
     GET    "/api/orders/{id}"              orders::find             Buyer         reads         [OrderNotFound OrderAmbiguous];
     GET    "/api/orders/{id}/steps"        orders::list_steps       Administrator reads         [OrderNotFound OrderAmbiguous];
     POST   "/api/orders/{id}/payments"     payments::create         Buyer         payments
-        [OrderNotFound OrderState OrderAmbiguous];
+        [OrderNotFound OrderState OrderAmbiguous PayUrlRefused];
     POST   "/api/orders/{id}/cancellation" orders::cancel           Buyer         cancellations
         [OrderNotFound OrderState OrderAmbiguous];
     POST   "/api/orders/{id}/refund"       orders::refund           Administrator reads

@@ -241,8 +241,10 @@ where
         tokio::spawn(async move {
             if is_reserved {
                 let _ = tokio::time::timeout(RESERVED_FOR, connection).await;
-            } else if let Err(error) = connection.await {
-                tell_of_http_2(&error, peer);
+            } else if let Err(error) = connection.await
+                && speaks_http_2(&error)
+            {
+                tell_of_http_2(peer);
             }
             drop((permit, of_client));
         });
@@ -289,18 +291,21 @@ where
     }
 }
 
-/// A client that breaks off is no error of the server. But a proxy may be set to speak HTTP/2 without TLS, which hyper closes
-/// without a byte, and names in its words alone.
-fn tell_of_http_2(error: &hyper::Error, peer: Peer) {
+/// A client that breaks off is no error of the server. But a proxy may be set to speak HTTP/2 without TLS. hyper names that only in
+/// words: those of another version than 1, if not all of the preface of HTTP/2 has come at once.
+fn speaks_http_2(error: &hyper::Error) -> bool {
+    error.to_string().starts_with("invalid HTTP version")
+}
+
+fn tell_of_http_2(peer: Peer) {
     static SAID: Once = Once::new();
-    if error.to_string().contains("HTTP2 preface") {
-        SAID.call_once(|| {
-            tracing::warn!(
-                address = %peer.ip(),
-                "HTTP/2 without TLS is refused: let the proxy speak HTTP/1.1 with this server (said once)"
-            );
-        });
-    }
+    SAID.call_once(|| {
+        tracing::warn!(
+            address = %peer.ip(),
+            "HTTP/2 without TLS, as any version but HTTP/1, is refused: let the proxy speak HTTP/1.1 with this server \
+             (said once)"
+        );
+    });
 }
 
 fn with_time_outs(stream: TcpStream) -> TimeoutStream<TcpStream> {
@@ -318,7 +323,34 @@ fn with_time_outs(stream: TcpStream) -> TimeoutStream<TcpStream> {
 
 #[cfg(test)]
 mod tests {
+    use hyper::service::service_fn;
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
+
+    #[tokio::test]
+    async fn the_preface_of_http_2_is_known_in_whichever_reads_it_comes() {
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        let sent = |first| (preface.split_at(first), true);
+        let other: [&[u8]; 2] = [b"\x16\x03\x01\x02\r\n", b"GET / HTTP/1.1\r\nno header\r\n\r\n"];
+        let other = other.map(|bytes| ((bytes, b"".as_slice()), false));
+        for ((first, second), is_http_2) in (1..=preface.len()).map(sent).chain(other) {
+            let (mut client, stream) = tokio::io::duplex(1024);
+            let service = service_fn(async |_: Request<Incoming>| {
+                Ok::<_, Infallible>(Response::<String>::default())
+            });
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            let sending = async {
+                let _ = client.write_all(first).await;
+                tokio::task::yield_now().await;
+                // Its server may have closed it.
+                let _ = client.write_all(second).await;
+            };
+            let (ended, ()) = tokio::join!(connection, sending);
+            let is_known = ended.is_err_and(|error| speaks_http_2(&error));
+            assert_eq!(is_known, is_http_2, "{:?}", String::from_utf8_lossy(first));
+        }
+    }
 
     #[test]
     fn an_address_may_have_so_many_connections_and_a_load_balancer_any_number() {

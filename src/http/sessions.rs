@@ -91,10 +91,12 @@ const PHONE_RULE: &str = "phone must be a Chinese mobile number (11 digits, the 
      and the country code (E.164)";
 
 /// The phone in its one form. One that has none, and was stored before there was one form, stays as it is.
-async fn phone_of(app: &App, text: &str) -> Result<String, ApiError> {
+async fn phone_of(app: &App, address: ClientAddress, text: &str) -> Result<String, ApiError> {
     match normalized_phone(text) {
         Some(phone) => Ok(phone),
-        None if is_international(text) && has_user(app, text).await? => Ok(text.to_owned()),
+        None if is_international(text) && is_known(app, address, [text; 2]).await? => {
+            Ok(text.to_owned())
+        }
         None => Err(ApiError::invalid(PHONE_RULE)),
     }
 }
@@ -135,15 +137,19 @@ fn limits_of_request(settings: &ServerArgs, address: ClientAddress, phone: &str)
     counted
 }
 
-/// Whether a code may be sent to `phone`. Limits that strangers have used up do not stop phones that have logged in
-/// before.
-async fn admit_code(app: &App, address: ClientAddress, phone: &str) -> Result<(), ApiError> {
-    let settings = &app.settings;
+/// Whether a code may be sent to the first of these spellings of a phone. Limits that strangers have used up do not stop phones that
+/// have logged in before.
+async fn admit_code(
+    app: &App,
+    address: ClientAddress,
+    spellings: [&str; 2],
+) -> Result<(), ApiError> {
+    let (settings, phone) = (&app.settings, spellings[0]);
     let is_administrators = settings.admin_phones.has(phone);
     if let Some(countries) = &settings.sms_countries
         && countries.of(phone).is_none()
         && !is_administrators
-        && !has_user(app, phone).await?
+        && !is_known(app, address, spellings).await?
     {
         let detail = format!("login codes are sent to phones that begin with {countries} alone");
         return Err(ApiError::invalid(detail));
@@ -153,7 +159,7 @@ async fn admit_code(app: &App, address: ClientAddress, phone: &str) -> Result<()
         async |counted: &[Counted]| login_limits::admit(&app.redis, &app.keys, counted).await;
     let mut used_up = admit(&counted).await?;
     if used_up.is_some_and(|(rate, _)| rate.is_for_newcomers())
-        && (is_administrators || has_user(app, phone).await?)
+        && (is_administrators || is_known(app, address, spellings).await?)
     {
         counted.retain(|(rate, _)| !rate.is_for_newcomers());
         used_up = admit(&counted).await?;
@@ -161,13 +167,17 @@ async fn admit_code(app: &App, address: ClientAddress, phone: &str) -> Result<()
     used_up.map_or(Ok(()), |used_up| Err(refused(used_up)))
 }
 
-/// Whether somebody has logged in with `phone`, as it is spelled. On a task of its own: a request for a code ends when its
+/// Whether somebody has logged in with a phone of one of these spellings. On a task of its own: a request for a code ends when its
 /// client leaves, and a statement that is broken off costs a connection.
-async fn has_user(app: &App, phone: &str) -> Result<bool, ApiError> {
-    let (database, phone) = (app.database.clone(), phone.to_owned());
-    let looking = tokio::spawn(async move { users::find_by_phone(database.pool(), &phone).await });
-    let found = looking.await.map_err(|_panic| ApiError::new(Code::Internal))?;
-    Ok(found?.is_some())
+async fn is_known(
+    app: &App,
+    address: ClientAddress,
+    spellings: [&str; 2],
+) -> Result<bool, ApiError> {
+    app.memory().limits.admit_lookup(address)?;
+    let (database, spellings) = (app.database.clone(), spellings.map(str::to_owned));
+    let looking = tokio::spawn(async move { users::have_phone(database.pool(), &spellings).await });
+    Ok(looking.await.map_err(|_panic| ApiError::new(Code::Internal))??)
 }
 
 /// IPv4 has no networks.
@@ -190,13 +200,13 @@ pub async fn send_code(
     address: ClientAddress,
     JsonBody(body): JsonBody<LoginCodeBody>,
 ) -> Result<(StatusCode, Json<LoginCodeSent>), ApiError> {
-    let phone = phone_of(&app, &body.phone).await?;
+    let phone = phone_of(&app, address, &body.phone).await?;
     let Some(sms) = &app.sms else {
         let detail =
             "no SMS gateway is configured: nobody can log in until the operator sets one up";
         return Err(ApiError::unavailable().detail(detail));
     };
-    admit_code(&app, address, &phone).await?;
+    admit_code(&app, address, [&phone, &body.phone]).await?;
     // The thread's generator is a cryptographic one, seeded by the operating system.
     let fresh = format!("{:06}", rand::rng().random_range(0..1_000_000));
     let (code, left) = codes(&app, &phone, &asker(address)).issue(&fresh).await?;
@@ -251,7 +261,7 @@ pub async fn create(
     address: ClientAddress,
     JsonBody(body): JsonBody<SessionBody>,
 ) -> Result<(StatusCode, Json<SessionCreated>), ApiError> {
-    let phone = phone_of(&app, &body.phone).await?;
+    let phone = phone_of(&app, address, &body.phone).await?;
     if body.code.len() != 6 || !body.code.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ApiError::invalid("code must have six digits"));
     }

@@ -165,6 +165,14 @@ impl BucketRate {
         }
     }
 
+    /// As many in so many times the time.
+    pub const fn slower(self, factor: u32) -> Self {
+        match self {
+            Self::Off => Self::Off,
+            Self::Per(burst, time) => Self::Per(burst, time.saturating_mul(factor)),
+        }
+    }
+
     fn quota(self) -> Option<Quota> {
         let Self::Per(burst, time) = self else { return None };
         let quota = Quota::with_period(time / burst.get());

@@ -1,6 +1,6 @@
 //! Draws, and lines for vouchers that come back.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveTime, Utc};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -88,4 +88,54 @@ pub struct Line {
     /// When the entries were drawn.
     #[schema(required = true)]
     pub drawn_at: Option<DateTime<Utc>>,
+}
+
+/// As `vouchers.offer_between` is checked by the database.
+pub(super) fn check_hours(text: &str) -> Result<(), &'static str> {
+    const WRONG: &str =
+        "offer_between is HH:MM-HH:MM and the offset from UTC, such as 08:00-22:00+08:00";
+    let at = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default();
+    let is_time = |text: &str| text.len() == 5 && NaiveTime::parse_from_str(text, "%H:%M").is_ok();
+    let (begin, dash, end, sign, offset) =
+        (at(0..5), at(5..6), at(6..11), at(11..12), at(12..text.len().max(12)));
+    let is_offset = ["+", "-"].contains(&sign) && is_time(offset) && offset < "15:00";
+    if !(is_time(begin) && dash == "-" && is_time(end) && is_offset) {
+        return Err(WRONG);
+    }
+    if begin == end {
+        return Err("offer_between must not begin where it ends");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_hours;
+
+    #[test]
+    fn the_hours_of_offers_have_an_offset() {
+        for right in
+            ["08:00-22:00+08:00", "22:00-06:30-03:30", "00:00-23:59+00:00", "09:00-10:00+14:00"]
+        {
+            assert_eq!(check_hours(right), Ok(()), "{right}");
+        }
+        for wrong in [
+            "",
+            "08:00-22:00",
+            "8:00-22:00+08:00",
+            "08:00-24:00+08:00",
+            "08:00-22:00+15:00",
+            "08:00-22:00 08:00",
+            "08:00-22:00+08:00 ",
+            "08:00–22:00+08:00",
+            "08:00-22:60+08:00",
+            "+8:00-22:00+08:00",
+            "08:00-22:00+08:00 and more",
+            "08:00-22:00+é",
+        ] {
+            let is_told = check_hours(wrong).is_err_and(|why| why.contains("offset from UTC"));
+            assert!(is_told, "{wrong}");
+        }
+        assert!(check_hours("08:00-08:00+08:00").is_err());
+    }
 }

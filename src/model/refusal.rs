@@ -130,6 +130,8 @@ refusals! {
         "Too many requests, wait a little", "请求过于频繁，请稍后再试";
     Unavailable 503 "unavailable" [RetryAfter]
         "The service is unavailable for a moment", "服务暂不可用，请稍后再试";
+    PayUrlRefused 503 "pay_url_refused" [RetryAfter]
+        "The payment gateway gave an address that this server does not accept", "支付网关给出的支付地址不被本服务器接受";
     Internal 500 "internal_error" []
         "The service failed on a defect of its own", "服务器内部错误";
 }

@@ -1,10 +1,11 @@
 //! A voucher that is put on sale, and what changes of one: what may be said, as JSON and otherwise.
 
-use chrono::{DateTime, NaiveTime, TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
 use super::draw::{BEACON, Beacon};
+use super::line::check_hours;
 use super::schemas::{Amount, PayWithin, SaleInstant, Subtitle, Terms, Title};
 use super::whole_number::{maybe_whole_number, whole_number};
 
@@ -284,24 +285,6 @@ fn check_numbers(
     Ok(())
 }
 
-/// As `vouchers.offer_between` is checked by the database.
-fn check_hours(text: &str) -> Result<(), &'static str> {
-    const WRONG: &str =
-        "offer_between is HH:MM-HH:MM and the offset from UTC, such as 08:00-22:00+08:00";
-    let at = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default();
-    let is_time = |text: &str| text.len() == 5 && NaiveTime::parse_from_str(text, "%H:%M").is_ok();
-    let (begin, dash, end, sign, offset) =
-        (at(0..5), at(5..6), at(6..11), at(11..12), at(12..text.len().max(12)));
-    let is_offset = ["+", "-"].contains(&sign) && is_time(offset) && offset < "15:00";
-    if !(is_time(begin) && dash == "-" && is_time(end) && is_offset) {
-        return Err(WRONG);
-    }
-    if begin == end {
-        return Err("offer_between must not begin where it ends");
-    }
-    Ok(())
-}
-
 fn check_window(
     begin: Option<DateTime<Utc>>,
     end: Option<DateTime<Utc>>,
@@ -361,40 +344,6 @@ mod tests {
         assert!(new.is_some_and(
             |new| new.check(now) == Ok(()) && new.window(now) == (now, now + DEFAULT_SALE)
         ));
-    }
-
-    #[test]
-    fn the_hours_of_offers_have_an_offset() {
-        let with = |hours: &str| {
-            let hours = Some(hours.to_owned());
-            let new =
-                NewVoucher { line: Some(true), offer_between: hours, ..NewVoucher::default() };
-            NewVoucher { title: "x".to_owned(), ..new }.check(DateTime::UNIX_EPOCH)
-        };
-        for right in
-            ["08:00-22:00+08:00", "22:00-06:30-03:30", "00:00-23:59+00:00", "09:00-10:00+14:00"]
-        {
-            assert_eq!(with(right), Ok(()), "{right}");
-        }
-        for wrong in [
-            "",
-            "08:00-22:00",
-            "8:00-22:00+08:00",
-            "08:00-24:00+08:00",
-            "08:00-22:00+15:00",
-            "08:00-22:00 08:00",
-            "08:00-22:00+08:00 ",
-            "08:00–22:00+08:00",
-            "08:00-22:60+08:00",
-            "+8:00-22:00+08:00",
-        ] {
-            assert!(with(wrong).is_err_and(|why| why.contains("offset from UTC")), "{wrong}");
-        }
-        assert!(with("08:00-08:00+08:00").is_err());
-        let hours = Some("08:00-22:00+08:00".to_owned());
-        let no_line =
-            NewVoucher { title: "x".to_owned(), offer_between: hours, ..NewVoucher::default() };
-        assert!(no_line.check(DateTime::UNIX_EPOCH).is_err_and(|why| why.contains("needs a line")));
     }
 
     #[test]

@@ -10,6 +10,17 @@ use crate::store::payments::{Notice, PaymentId};
 #[error("the payment gateway: {0}")]
 pub struct GatewayError(pub String);
 
+/// Why nobody can be sent to the gateway to pay.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnnounceError {
+    /// It does not say where to pay.
+    #[error(transparent)]
+    Gateway(#[from] GatewayError),
+    /// It says where, and no buyer is sent there. For the log: why.
+    #[error("the payment gateway: its pay_url {0}")]
+    PayUrl(String),
+}
+
 /// A payment to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaymentRequest {
@@ -39,7 +50,7 @@ pub struct RefundRequest {
 #[async_trait]
 pub trait PaymentGateway: Send + Sync + std::fmt::Debug {
     /// Announces a payment. Returns where the buyer makes it.
-    async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError>;
+    async fn request_payment(&self, request: PaymentRequest) -> Result<String, AnnounceError>;
 
     /// Says that a payment is not wanted any more: its order was cancelled, or paid by another payment. Money that comes all
     /// the same is judged as any late money: it goes back, or revives an order that time had cancelled.

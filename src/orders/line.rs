@@ -155,7 +155,7 @@ impl LineWork {
             return Ok(false);
         };
         let served = match held_for {
-            HeldFor::Draw => self.draw(voucher).await,
+            HeldFor::Draw => self.draw(voucher, count).await,
             _ => self.offer(voucher, count).await,
         };
         match served {
@@ -172,9 +172,9 @@ impl LineWork {
         Ok(true)
     }
 
-    async fn draw(&self, voucher: VoucherId) -> Result<Served, StoreError> {
+    async fn draw(&self, voucher: VoucherId, entries: i64) -> Result<Served, StoreError> {
         let turn = self.database.steps_of(voucher).await?;
-        entries::draw_entries(&turn, voucher).await
+        entries::draw_entries(&turn, voucher, entries).await
     }
 
     /// The line waits for those of the first who cannot have an order now, but not for long. The tries are counted here: the

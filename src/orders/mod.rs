@@ -15,6 +15,6 @@ mod pay;
 mod steps;
 pub mod winding_up;
 
-pub use gateway::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
+pub use gateway::{AnnounceError, GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 pub use gateway_messages::{ASK_WITHIN, ToGateway};
 pub use steps::Orders;

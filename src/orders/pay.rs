@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::outbox::pause_after;
-use super::{Orders, PaymentRequest};
+use super::{AnnounceError, Orders, PaymentRequest};
+use crate::model::refusal::{Code, Member};
 use crate::model::{OrderStatus, Refusal, UserId};
 use crate::purchase::Purchases;
 use crate::store::orders::OrderKey;
@@ -22,7 +23,7 @@ impl Orders {
     /// Begins a payment of `buyer`'s order, or finds the one that is pending.
     ///
     /// # Errors
-    /// `unavailable` also if the gateway does not say where to pay.
+    /// `unavailable` also if the gateway does not say where to pay; `pay_url_refused` if nobody is sent to where it says.
     pub async fn pay(&self, key: impl Into<OrderKey>, buyer: UserId) -> Result<OpenPayment, Stop> {
         let order = orders::find(self.database.pool(), key.into(), Some(buyer)).await?;
         if order.status != OrderStatus::Unpaid {
@@ -59,7 +60,13 @@ impl Orders {
                 if let Ok(turn) = turn().await {
                     let _ = payments::ask_later(&turn, id, attempt, pause).await;
                 }
-                Err(unavailable("does not answer", pause).into())
+                Err(match error {
+                    AnnounceError::Gateway(_) => unavailable("does not say where to pay", pause),
+                    AnnounceError::PayUrl(_) => {
+                        Refusal::from(Code::PayUrlRefused).with(Member::RetryAfter(pause))
+                    }
+                }
+                .into())
             }
         }
     }

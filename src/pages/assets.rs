@@ -42,6 +42,8 @@ const ASSETS: &[Asset] = &[
     web!("session.js", SCRIPT),
     web!("my_orders.js", SCRIPT),
     web!("order_actions.js", SCRIPT),
+    web!("app_payment.js", SCRIPT),
+    web!("pay_url.js", SCRIPT),
     web!("orders.js", SCRIPT),
     web!("card.js", SCRIPT),
     web!("entry.js", SCRIPT),
@@ -68,6 +70,8 @@ const ASSETS: &[Asset] = &[
     web!("vendor/uplot.js", SCRIPT),
     web!("vendor/uplot.css", STYLE),
     web!("vendor/uplot-LICENSE.txt", TEXT),
+    web!("vendor/lean-qr.js", SCRIPT),
+    web!("vendor/lean-qr-LICENSE.txt", TEXT),
 ];
 
 /// All files of a site.

@@ -21,7 +21,7 @@ use crate::http::payments::{NotificationBody, NotifiedStatus, accept, status_of}
 use crate::http::problem::Code;
 use crate::http::{ApiError, App, Language, TextFile, Texts, Who, limited};
 use crate::model::{Clock, OrderStatus};
-use crate::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
+use crate::orders::{AnnounceError, GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use crate::store::payments::{self, Notice, PaymentId, PaymentStatus};
 use crate::store::{Keys, Redis, StoreError, orders};
 
@@ -100,7 +100,7 @@ pub struct SandboxGateway {
 
 #[async_trait]
 impl PaymentGateway for SandboxGateway {
-    async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
+    async fn request_payment(&self, request: PaymentRequest) -> Result<String, AnnounceError> {
         Ok(format!("/sandbox/payments/{}", request.payment))
     }
 

@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::durability::DurabilityCheck;
-use super::session::{database_of, may_be_in_session_of};
+use super::session::{database_of, give_back, may_be_in_session_of};
 use super::time_limits::CONNECTED_WITHIN;
 use redis_link::timeout::within;
 
@@ -106,7 +106,9 @@ impl Drop for Connecting {
             return;
         };
         runtime.spawn(async move {
-            drop(rest.await);
+            if let Ok(connection) = rest.await {
+                give_back(connection);
+            }
             drop(permit);
         });
     }

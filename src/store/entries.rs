@@ -15,9 +15,12 @@ use crate::model::{
 
 row! { Entry: id, voucher_id, status, entered_at, place, offered_in_the_last_hour, order_id }
 
-/// How long a draw may take, or the offers of one step. One that took longer would be begun again for ever: a million
-/// entries took two minutes on a busy machine.
-const SERVED_WITHIN: Duration = Duration::from_secs(600);
+/// How long the offers of one step may take, and a draw, without its entries: if the connection is lost meanwhile, the line waits for
+/// so long.
+const SERVED_WITHIN: Duration = Duration::from_secs(5);
+/// How much longer a draw may take for each entry. One that took longer would be begun again for ever: a million entries took two
+/// minutes on a busy machine.
+const DRAWN_WITHIN_EACH: Duration = Duration::from_micros(600);
 /// How long it may take to read what is published of a draw, or to count a line. Readers of other draws, or lines, wait for as
 /// long. A million entries took five seconds on a busy machine.
 pub(super) const READ_WITHIN: Duration = Duration::from_secs(30);
@@ -229,7 +232,7 @@ pub async fn line(pool: &PgPool, voucher: VoucherId) -> Result<Option<Line>, Sto
 }
 
 /// A voucher, none of `except`, whose draw is due at `now` or whose line can be offered stock; the people for whom it is held;
-/// and how many may be offered at once, at most `limit`.
+/// and how many may be offered at once, at most `limit`; of a draw, how many entries there are at most.
 pub async fn find_due(
     pool: &PgPool,
     now: DateTime<Utc>,
@@ -237,7 +240,7 @@ pub async fn find_due(
     limit: i64,
 ) -> Result<Option<(VoucherId, HeldFor, i64)>, StoreError> {
     let query = sqlx::query_as(
-        "select s.voucher_id, s.held_for, least(s.stock, $2)::bigint as count
+        "select s.voucher_id, s.held_for, case s.held_for when 2 then least(s.stock, $2) else s.entered end as count
          from seckill_vouchers s join vouchers v on v.id = s.voucher_id
          where s.held_for > 0 and not s.paused and s.cancelled_at is null
            and $3 >= s.begin_time and $3 < s.end_time and s.voucher_id <> all ($1)
@@ -273,11 +276,17 @@ pub enum Served {
 
 column!(Served: &str);
 
-/// Draws the entries of `voucher`, if it is time.
-pub async fn draw_entries(pool: &PgPool, voucher: VoucherId) -> Result<Served, StoreError> {
+/// Draws the entries of `voucher`, at most so many, if it is time.
+pub async fn draw_entries(
+    pool: &PgPool,
+    voucher: VoucherId,
+    at_most: i64,
+) -> Result<Served, StoreError> {
+    let limit =
+        SERVED_WITHIN + DRAWN_WITHIN_EACH.saturating_mul(at_most.try_into().unwrap_or(u32::MAX));
     let query = sqlx::query_scalar("select draw_entries($1)").bind(voucher.get());
     let draw = async |session: &mut DatabaseSession| query.fetch_one(session).await;
-    Work::transaction(SERVED_WITHIN, pool).run(draw).await
+    Work::transaction(limit, pool).run(draw).await
 }
 
 /// Offers up to so many orders of `voucher` as there are `ids` to those who are first in line. `passes`: those who cannot have one

@@ -79,7 +79,7 @@ pub struct OpenPayment {
     pub order_id: OrderId,
     /// In the currency's smallest unit.
     pub amount: i64,
-    /// Where to pay: an address, or a path of this server.
+    /// Where to pay: an address of the web or of an app, or a path of this server.
     pub pay_url: String,
     /// After this instant the order is cancelled.
     pub pay_by: DateTime<Utc>,

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use sqlx::postgres::PgPool;
 
+use super::columns::row;
 use super::statements::{Work, step_in_time};
 use super::{DatabaseSession, StoreError, order_steps};
 use crate::model::{UserId, VoucherId, normalized_phone};
@@ -32,10 +34,8 @@ const ENTRIES: &str = "
       'status', (array['waiting', 'offered', 'gone'])[e.status],
       'removed_because', (
         select x.details->>'reason' from voucher_steps x
-        where x.voucher_id = e.voucher_id and x.step = 'entry_removed' and x.details->>'entry_id' = e.id::text),
-      'sale_is_over', coalesce(s.end_time <= sale_time() or s.cancelled_at is not null, true)))
-    from entries e left join seckill_vouchers s on s.voucher_id = e.voucher_id
-    where e.user_id = $1 order by e.entered_at, e.id";
+        where x.voucher_id = e.voucher_id and x.step = 'entry_removed' and x.details->>'entry_id' = e.id::text)))
+    from entries e where e.user_id = $1 order by e.entered_at, e.id";
 
 /// The vouchers, of sales that are on, in whose draw or line a user waits.
 macro_rules! waits_for {
@@ -45,17 +45,41 @@ macro_rules! waits_for {
     };
 }
 
-/// Why a user still needs the phone: orders to pay, refunds, and places in draws and lines of sales that are on.
+/// Why a user still needs the phone, each counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PhoneNeeds {
+    /// Orders to pay.
+    pub unpaid: i64,
+    /// Refunds that wait for the payment gateway.
+    pub refunding: i64,
+    /// Places in draws and lines of sales that are on.
+    pub waiting: i64,
+}
+
+row!(PhoneNeeds: unpaid, refunding, waiting);
+
 const NEEDS: &str = concat!(
-    "select count(*) from (
-       select o.id from orders o where o.user_id = $1 and o.status = order_unpaid()
+    "select count(*) filter (where need = 'unpaid') as unpaid, count(*) filter (where need = 'refunding') as refunding,
+            count(*) filter (where need = 'waiting') as waiting
+     from (
+       select 'unpaid' as need from orders o where o.user_id = $1 and o.status = order_unpaid()
        union all
-       select o.id from orders o join refunds r on r.voucher_id = o.voucher_id and r.order_id = o.id
+       select 'refunding' from orders o join refunds r on r.voucher_id = o.voucher_id and r.order_id = o.id
        where o.user_id = $1 and r.status = refund_waiting()
-       union all ",
+       union all
+       select 'waiting' from (",
     waits_for!(),
-    ") needs"
+    ") places) needs"
 );
+
+async fn read_needs(session: &mut DatabaseSession, user: UserId) -> sqlx::Result<PhoneNeeds> {
+    sqlx::query_as(NEEDS).bind(user.get()).fetch_one(session).await
+}
+
+/// Why `user` still needs the phone.
+pub async fn needs(pool: &PgPool, user: UserId) -> Result<PhoneNeeds, StoreError> {
+    Work::snapshot(READ_WITHIN, pool).run(async |session| read_needs(session, user).await).await
+}
 
 /// All that the database has about the person with `phone`, who may have had it before it was written as `canonical`: the user's
 /// row, the orders with what belongs to them, and the entries. `None`: nobody has the phone.
@@ -124,21 +148,26 @@ pub async fn leave_lines(
 /// whether it was done: it is not if there is no phone, or while the phone is needed.
 pub async fn erase(pool: &PgPool, user: UserId, by: Option<&str>) -> Result<bool, StoreError> {
     let now = order_steps::time(pool).await?;
-    // The nickname has digits of the phone. The end of the sessions is later than each before.
-    let query = sqlx::query(
-        "update users
-         set phone = null, nickname = 'erased', erased_at = $2, erased_by = coalesce($3, session_user),
-             tokens_not_before = greatest($2, tokens_not_before + interval '1 microsecond')
-         where id = $1 and phone is not null",
-    )
-    .bind(user.get())
-    .bind(now)
-    .bind(by);
-    // Two statements: Citus takes no look at a distributed table in an update of the users.
+    // Three statements: in an update of the users Citus takes no look at a distributed table, and beside a column no function that is
+    // not the same for ever.
     let erase = async |session: &mut DatabaseSession| {
-        let needs: i64 =
-            sqlx::query_scalar(NEEDS).bind(user.get()).fetch_one(&mut *session).await?;
-        Ok(needs == 0 && query.execute(session).await?.rows_affected() > 0)
+        let needs = read_needs(session, user).await?;
+        let is_needed = needs != PhoneNeeds { unpaid: 0, refunding: 0, waiting: 0 };
+        let found = sqlx::query_as::<_, (String, Option<DateTime<Utc>>)>(
+            "select coalesce($2, session_user::text), tokens_not_before from users where id = $1",
+        );
+        let found = found.bind(user.get()).bind(by).fetch_optional(&mut *session).await?;
+        let Some((by, ended)) = found.filter(|_| !is_needed) else { return Ok(false) };
+        // The nickname has digits of the phone. The end of the sessions is later than each before.
+        let query = sqlx::query(
+            "update users
+             set phone = null, nickname = 'erased', erased_at = $2, erased_by = $3,
+                 tokens_not_before = greatest($4, tokens_not_before)
+             where id = $1 and phone is not null",
+        );
+        let end = ended.map_or(now, |ended| now.max(ended + TimeDelta::microseconds(1)));
+        let query = query.bind(user.get()).bind(now).bind(by).bind(end);
+        Ok(query.execute(session).await?.rows_affected() > 0)
     };
     Work::transaction(READ_WITHIN, pool).run(erase).await
 }

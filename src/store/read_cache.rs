@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
+use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 use tokio::time::{Duration, Instant};
@@ -31,11 +32,31 @@ impl<V> Kept<V> {
     }
 }
 
+/// How much of the room of a memory an answer takes; at least 1.
+#[derive(Debug, Clone)]
+struct Weight<V>(fn(&V) -> u64);
+
+impl<K, V> Weighter<K, Kept<V>> for Weight<V> {
+    fn weight(&self, _: &K, kept: &Kept<V>) -> u64 {
+        (self.0)(&kept.value)
+    }
+}
+
 /// The answers that are kept, fresh ones and old ones.
 #[derive(Debug)]
-pub struct Memory<K, V>(Cache<K, Kept<V>>);
+pub struct Memory<K, V>(Cache<K, Kept<V>, Weight<V>>);
 
 impl<K: Hash + Eq, V: Clone> Memory<K, V> {
+    /// With room for so many answers.
+    fn of(entries: usize) -> Self {
+        Self(Cache::with_weighter(entries, entries as u64, Weight(|_| 1)))
+    }
+
+    /// With so much room, for few answers that take much of it. For many the cache would have parts, each with a part of the room.
+    fn of_large(room: u64, weight: fn(&V) -> u64) -> Self {
+        Self(Cache::with_weighter(32, room, Weight(weight)))
+    }
+
     /// The answer for `key`, however old.
     pub fn get(&self, key: &K) -> Option<V> {
         self.0.get(key).map(|kept| kept.value)
@@ -79,7 +100,32 @@ where
         R: Fn(K, Option<V>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<V, StoreError>> + Send + 'static,
     {
-        let memory = Arc::new(Memory(Cache::new(entries)));
+        Self::over(Memory::of(entries), service, waiting, read)
+    }
+
+    /// The same of answers that together weigh at most `room`. One that is heavier is read for each who asks.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn of_large<R, F>(
+        service: Service,
+        (room, weight): (u64, fn(&V) -> u64),
+        waiting: usize,
+        read: R,
+    ) -> Self
+    where
+        R: Fn(K, Option<V>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Result<V, StoreError>> + Send + 'static,
+    {
+        Self::over(Memory::of_large(room, weight), service, waiting, read)
+    }
+
+    fn over<R, F>(memory: Memory<K, V>, service: Service, waiting: usize, read: R) -> Self
+    where
+        R: Fn(K, Option<V>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Result<V, StoreError>> + Send + 'static,
+    {
+        let memory = Arc::new(memory);
         // All who wait share the next read of their key, however long the one before took.
         let limits = Limits::batches_of(waiting).waiting(waiting);
         let reads = reads(limits, &memory, move |memory, keys| {
@@ -104,7 +150,7 @@ where
         R: Fn(Arc<Memory<K, V>>, Vec<K>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Found<K, V>, StoreError>> + Send + 'static,
     {
-        let memory = Arc::new(Memory(Cache::new(entries)));
+        let memory = Arc::new(Memory::of(entries));
         let refreshes = reads(refreshes, &memory, read.clone());
         let lookups = reads(lookups, &memory, read);
         Self { service, memory, refreshes, lookups, asks: Semaphore::new(1) }
@@ -150,9 +196,14 @@ where
         self.get(key).await
     }
 
+    /// The answer for `key`, however old, if there is one.
+    pub fn last(&self, key: &K) -> Option<V> {
+        self.memory.get(key)
+    }
+
     /// Whether there is an answer for `key`, old or new.
     pub fn remembers(&self, key: &K) -> bool {
-        self.memory.0.get(key).is_some()
+        self.last(key).is_some()
     }
 
     /// What `key` stands for was changed: it is read anew. The old answer stays until then.
@@ -268,6 +319,22 @@ mod tests {
         // A defect concerns its own key.
         let batch = join_all([4, 5, 14, 6].map(|key| cache.get(key))).await;
         assert_eq!(batch.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false, true]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_weigh_together_more_than_the_room_are_not_all_kept() {
+        let room = (100, (|words: &String| words.len() as u64) as fn(&String) -> u64);
+        let read = |key: usize, _| async move { Ok("x".repeat(key)) };
+        let cache = ReadCache::of_large(Service::Postgres, room, 10, read);
+        let kept = || (0..200).filter(|key| cache.remembers(key)).sum::<usize>();
+        for key in [40, 30, 20, 45, 5, 60, 41, 42] {
+            assert_eq!(cache.get(key).await.map(|words| words.len()).ok(), Some(key));
+            assert!(cache.remembers(&key) && kept() <= 100, "{key}: {}", kept());
+        }
+        // One that is heavier than all of the room evicts nothing.
+        let before = kept();
+        assert_eq!(cache.get(101).await.map(|words| words.len()).ok(), Some(101));
+        assert!(!cache.remembers(&101) && kept() == before && before > 0);
     }
 
     #[tokio::test(start_paused = true)]

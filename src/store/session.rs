@@ -57,7 +57,7 @@ impl DatabaseSession {
         let is_transaction = begin.is_some();
         let done = self.work(begin, work).await;
         match &done {
-            Ok(_) => drop(self.connection.take()),
+            Ok(_) => drop(self.connection.take().map(give_back)),
             Err(error) => {
                 learn_of_stale(error, &self.address);
                 if error.is_about_this_request() {
@@ -91,7 +91,9 @@ impl DatabaseSession {
                 }
                 connection.ping().await
             };
-            if !matches!(within(ANSWER_WITHIN, end).await, Ok(Ok(()))) {
+            if matches!(within(ANSWER_WITHIN, end).await, Ok(Ok(()))) {
+                give_back(connection);
+            } else {
                 connection.close_on_drop();
             }
         });
@@ -110,6 +112,12 @@ impl DatabaseSession {
             .as_mut()
             .unwrap_or_else(|| unreachable!("a connection is there until the work is done"))
     }
+}
+
+/// Lets a connection lie in its pool. The pool asks each that comes back whether it lives, and would wait for the answer without
+/// a limit: a connection whose answers a firewall drops would never leave its place to another.
+pub(super) fn give_back(mut connection: PoolConnection<Postgres>) {
+    tokio::spawn(async move { within(ANSWER_WITHIN, connection.return_to_pool()).await });
 }
 
 impl Drop for DatabaseSession {

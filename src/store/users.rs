@@ -78,6 +78,13 @@ pub async fn find_by_phone(pool: &PgPool, phone: &str) -> Result<Option<User>, S
     in_time(pool, async |connection| query.fetch_optional(connection).await).await
 }
 
+/// Whether some user has a phone of one of these spellings.
+pub async fn have_phone(pool: &PgPool, spellings: &[String]) -> Result<bool, StoreError> {
+    let query = sqlx::query_scalar("select exists (select from users where phone = any ($1))");
+    let query = query.bind(spellings);
+    in_time(pool, async |connection| query.fetch_one(connection).await).await
+}
+
 /// The user with this id; none who was erased.
 pub async fn find(pool: &PgPool, id: UserId) -> Result<Option<User>, StoreError> {
     let query = sqlx::query_as(

@@ -7,6 +7,7 @@ use sqlx::Executor;
 
 use testkit::shop::api_client::{Answer, Api, another_code};
 use testkit::shop::world::{ADMIN_PHONE, World};
+use testkit::wait::eventually;
 
 const PHONE: &str = "13800138000";
 
@@ -223,6 +224,37 @@ async fn codes_go_to_the_countries_that_are_named_and_each_beside_the_first_has_
         api.ask_code(&phone(number)).await.is(202);
     }
     api.ask_code("+447911123459").await.is(202);
+}
+
+/// The answers tell who is a user, so an address is not answered for long, and all others are.
+#[tokio::test]
+async fn whoever_asks_for_one_foreign_phone_after_another_is_no_more_told_which_has_a_user() {
+    let world = World::with(|settings| {
+        settings.sms_countries = Some("86".parse().unwrap());
+        settings.address_rate = "3/1s".parse().unwrap();
+    });
+    let api = Api::behind_proxy(world.await).await;
+    // Stored before a phone had one form.
+    let known = "insert into users (id, phone, nickname, created_at)
+        values (1, '+447911123459', 'known', now()), (2, '+4407911123450', 'known', now())";
+    api.world.database.pool().execute(known).await.unwrap();
+    let foreign = |number: u32| format!("+44791112345{number}");
+    for number in 1..=3 {
+        ask_from(&api, "192.0.2.1", &foreign(number)).await.problem(422, "invalid_request");
+    }
+    // Longer than the rate of the address tells it to wait.
+    let waits = async |phone: &str| {
+        ask_from(&api, "192.0.2.1", phone).await.problem(429, "too_many_requests").retry_after_s()
+            > 1
+    };
+    eventually("the address is told nothing", async || waits(&foreign(4)).await).await;
+    eventually("nor of a phone with a user", async || waits(&foreign(9)).await).await;
+    eventually("a phone that needs no look-up is sent its code", async || {
+        ask_from(&api, "192.0.2.1", PHONE).await.status == 202
+    })
+    .await;
+    ask_from(&api, "192.0.2.2", &foreign(9)).await.is(202);
+    ask_from(&api, "192.0.2.2", "+4407911123450").await.is(202);
 }
 
 /// Of twenty requests at the same moment three are let in.

@@ -17,6 +17,7 @@ mod operations;
 mod orders;
 mod overload;
 mod pages;
+mod pay_urls;
 mod reads;
 mod revocation;
 mod routes;

@@ -16,6 +16,7 @@ use seckill::store::cancelled_sales;
 use serde_json::{Value, json};
 
 use testkit::shop::api_client::{Api, DOCUMENT};
+use testkit::shop::payment_service::PaymentService;
 use testkit::shop::served::Served;
 use testkit::shop::till::{beacon_at, succeeded};
 use testkit::shop::world::{World, midnight, run_sql, user};
@@ -290,6 +291,13 @@ async fn orders(played: &mut Played) {
         played.refuses(Code::OrderState, user, &operation, order, Value::Null).await;
         played.refuses(Code::OrderAmbiguous, user, &operation, two, Value::Null).await;
     }
+    let service = PaymentService::default();
+    service.sends_to("javascript:alert(1)");
+    let paying = Api::of(world.another_process().paying_at(&service)).await;
+    let api = std::mem::replace(&mut played.api, paying);
+    let pay = "POST /api/orders/{id}/payments";
+    played.refuses(Code::PayUrlRefused, BUYER, pay, &unpaid, Value::Null).await;
+    played.api = api;
     for (user, operation) in
         [(BUYER, "GET /api/orders/{id}"), (ADMINISTRATOR, "GET /api/orders/{id}/steps")]
     {

@@ -23,7 +23,7 @@ async fn a_new_voucher_is_on_sale_for_a_day_and_is_found_where_it_says() {
         "id": id, "title": "100 for 80 ¥ 优惠券 🎫", "stock": 7, "initial_stock": 7, "status": "on_sale",
         "begin_time": "2026-11-11T00:00:00Z", "end_time": "2026-11-12T00:00:00Z",
         "subtitle": "", "terms": "", "value": null, "price": 0, "pay_within_s": 900,
-        "line": false, "draw_time": null, "draw_beacon": "", "max_entries": 1_000_000,
+        "line": false, "draw_time": null, "draw_beacon": "", "max_entries": 1_000_000, "offer_between": "",
     });
     assert_eq!(created.body, expected);
     let found = api.get(created.header("location").unwrap()).await;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use seckill::model::Voucher;
 use seckill::orders::ToGateway;
 use seckill::orders::outbox::Outbox;
-use seckill::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
+use seckill::orders::{AnnounceError, GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use seckill::store::payments::{Notice, PaymentId};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ struct KeepsTheMoney;
 
 #[async_trait]
 impl PaymentGateway for KeepsTheMoney {
-    async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
+    async fn request_payment(&self, request: PaymentRequest) -> Result<String, AnnounceError> {
         Ok(format!("/sandbox/payments/{}", request.payment))
     }
 

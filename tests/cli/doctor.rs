@@ -93,6 +93,26 @@ async fn money_of_nobodys_is_counted_until_it_is_back_or_resolved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_went_on_while_the_databases_clock_was_ahead_is_told() {
+    let world = World::new().await;
+    world.voucher_with_line(1).await;
+    let voucher = world.voucher_with_line(1).await.id;
+    let doctor = healthy(&world, &role(&world, SERVES).await);
+    let goes_on_at = async |time: &str| {
+        let sql = format!("update vouchers set line_time = now() + interval '{time}'");
+        run_sql(&world.database_url, &format!("{sql} - (id <> {voucher})::int * interval '1 s'"))
+            .await;
+    };
+    goes_on_at("30 s").await;
+    assert!(!doctor.run(&["doctor"]).await.stdout.contains("draws and lines"));
+    goes_on_at("1 day").await;
+    let ran = doctor.run(&["doctor"]).await;
+    says(&ran, "danger", "draws and lines", "2 are ahead of the database's clock");
+    says(&ran, "danger", "draws and lines", &format!("that of voucher {voucher} until 20"));
+    says(&ran, "danger", "draws and lines", "make it anew");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_free_disk_has_a_line_for_a_role_that_may_see_it() {
     let world = World::new().await;
     let ran = healthy(&world, &world.database_url).run(&["doctor"]).await;

@@ -35,6 +35,7 @@ async fn a_served_api_says_where_it_is_and_ends_when_told() {
         .with("SECKILL_LOGIN_LIMITS", "")
         .with("SECKILL_PAYMENTS", "http")
         .with("SECKILL_PAYMENTS_ASK_WITHIN", "30s")
+        .with("SECKILL_PAYMENTS_SCHEMES", "https,weixin")
         .with("SECKILL_PAYMENTS_SECRET", "a secret of the gateway")
         .with("SECKILL_PAYMENTS_SECRET_PREVIOUS", "the secret before this one")
         .with("SECKILL_PAYMENTS_URL", "https://pay.example/messages")

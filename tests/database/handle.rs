@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use faults::{Fault, Proxy};
+use futures_util::FutureExt;
+use futures_util::future::try_join_all;
 use private_stores::Servers;
-use seckill::model::{Clock, SystemClock};
+use seckill::model::{Clock, OrderId, SystemClock};
 use seckill::purchase::{PurchasesOptions, Strategy};
 use seckill::store::statements::Work;
-use seckill::store::{Database, DatabaseSession, StoreError};
+use seckill::store::{Database, DatabaseSession, StoreError, entries};
 use sqlx::{Connection, Executor, PgConnection};
+use tokio::sync::Barrier;
 
 use testkit::servers::ended;
 use testkit::shop::world::{World, user};
@@ -152,4 +156,54 @@ async fn a_connection_that_does_not_come_back_keeps_nobody_from_closing() {
     let held = world.database.purchases().acquire().await.unwrap();
     must("the handle is closed", world.database.close()).await;
     drop(held);
+}
+
+/// A firewall forgets a connection between the last answer and the pool's question whether it lives, and tells neither side.
+/// Found by chaos: all readers' places were lost for good, and with them the workers.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_fall_silent_while_they_are_given_back_leave_their_places() {
+    let world = World::new().await;
+    let proxy = Proxy::before_postgres(&world.database_url).await.unwrap();
+    let database = Database::new(proxy.url()).unwrap();
+    let count = database.purchases().options().get_max_connections();
+    let all_have_one = Barrier::new(count as usize);
+    let uses = (0..count).map(|_| {
+        database.run(async |session: &mut DatabaseSession| {
+            session.ping().await?;
+            all_have_one.wait().await;
+            proxy.break_by(Fault::Deaf);
+            Ok(())
+        })
+    });
+    must("each has a connection", try_join_all(uses)).await.unwrap();
+    proxy.break_by(Fault::None);
+    assert!(must("the places are free", database.has_all_connections()).await);
+}
+
+/// The worker that draws and offers goes on within seconds, whatever became of its connection. Found by chaos: it waited for ten
+/// minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draw_and_offers_end_soon_after_their_connection_falls_silent() {
+    let world = World::new().await;
+    let voucher = world.voucher_with_line(1).await.id;
+    let proxy = Proxy::before_postgres(&world.database_url).await.unwrap();
+    let database = Database::new(proxy.url()).unwrap();
+    let ids: Vec<OrderId> = (1..=256).map(|id| OrderId::new(id).unwrap()).collect();
+    let draw = async || entries::draw_entries(database.pool(), voucher, 100).await.map(drop);
+    let offer = async || entries::offer(database.pool(), voucher, &ids, false).await.map(drop);
+    for (what, ended) in [
+        ("the draw", async { draw().await }.boxed()),
+        ("the offers", async { offer().await }.boxed()),
+    ] {
+        must(
+            "there is a connection",
+            entries::find_due(database.pool(), world.clock.now(), &[], 1),
+        )
+        .await
+        .unwrap();
+        proxy.break_by(Fault::Deaf);
+        assert!(must(what, ended).await.is_err());
+        proxy.break_by(Fault::None);
+    }
+    draw().await.unwrap();
 }

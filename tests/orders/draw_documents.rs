@@ -145,6 +145,7 @@ async fn the_service_of_a_draw_is_proved_by_what_is_published() {
     };
     let verified = verify(&served.body).await;
     assert_eq!(verified.status, 0, "{verified:?}");
+    assert!(!verified.stderr.contains("only its source says"), "{verified:?}");
     assert!(verified.stderr.contains("the service holds: 3 entries"), "{verified:?}");
     let mut passed: DrawService = serde_json::from_value(served.body).unwrap();
     passed.ended.remove(0);

@@ -264,4 +264,14 @@ async fn commands_work(world: &World) {
         .with("SECKILL_EVENTS_SECRET", "0123456789abcdef");
     let ran = telling.run(&["serve", "--listen", "127.0.0.1:0"]).await;
     assert!(ran.status == 2 && ran.stderr.contains("distributed over Citus"), "{ran:?}");
+    let exported = program.says(&["user", "export", "13800138000"]).await;
+    assert!(exported.contains("\"phone\": \"13800138000\""), "{exported}");
+    let erased = program.says(&["user", "erase", "13800138000", "--yes"]).await;
+    assert!(erased.ends_with("is erased\n"), "{erased}");
+    let mut over = vec!["voucher", "add", "--title", "over", "--stock", "1"];
+    over.extend(["--begin", "2026-01-01T00:00:00Z", "--end", "2026-01-02T00:00:00Z"]);
+    program.says(&over).await;
+    let pruned = program.says(&["prune", "--older-than", "1d"]).await;
+    assert_eq!(pruned, "removed: 1 seckill_vouchers, 1 vouchers\n");
+    world.audits_hold().await;
 }

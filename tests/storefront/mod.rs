@@ -1,5 +1,6 @@
 //! The storefront, in a real browser.
 
+mod app_payments;
 mod below_a_path;
 mod cards;
 mod lines;

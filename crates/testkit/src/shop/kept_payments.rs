@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use seckill::orders::{GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
+use seckill::orders::{AnnounceError, GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
 use seckill::store::payments::{Notice, PaymentId};
 
 /// A payment gateway that keeps what it is asked for, and can be away, or silent.
@@ -26,7 +26,7 @@ pub struct KeptPayments {
 
 #[async_trait]
 impl PaymentGateway for KeptPayments {
-    async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
+    async fn request_payment(&self, request: PaymentRequest) -> Result<String, AnnounceError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         if self.is_silent.load(Ordering::Relaxed) {
             pending::<()>().await;

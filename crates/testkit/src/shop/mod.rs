@@ -4,6 +4,7 @@ pub mod api_client;
 pub mod held_rows;
 pub mod kept_payments;
 mod page_scripts;
+pub mod payment_service;
 pub mod private_server;
 pub mod readable;
 pub mod served;
