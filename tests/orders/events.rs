@@ -258,12 +258,16 @@ async fn of_several_servers_one_tells_at_a_time() {
     }
     till.sell_many(250).await;
     until_complete(&till.world).await;
+    let count = || -> usize {
+        kept.sent.lock().unwrap().iter().map(|it| it.as_array().unwrap().len()).sum()
+    };
     let tell = async |server: &EventSender| {
-        for _ in 0..8 {
+        while count() < 250 {
             server.step().await.unwrap();
         }
+        server.step().await.unwrap();
     };
-    join_all(servers.iter().map(tell)).await;
+    must("all events are told", join_all(servers.iter().map(tell))).await;
     let positions: Vec<_> =
         kept.events().iter().map(|event| event["position"].as_i64().unwrap()).collect();
     assert!(positions.len() == 250 && positions.is_sorted_by(|a, b| a < b), "{positions:?}");
