@@ -574,9 +574,10 @@ begin
     if until > at then
         perform send_of_pending(voucher, unasked, 'ask_payment', at);
         -- What was written counts: a payment may have failed meanwhile.
-        asked := array(select m.order_id from messages m
-                       where m.order_id = any (unasked) and m.voucher_id = voucher and m.kind = 'ask_payment'
-                         and m.next_attempt_at = at);
+        asked := array(
+            select own from unnest(unasked) own
+            where at = any (array(select m.next_attempt_at from messages m
+                                  where m.order_id = own and m.voucher_id = voucher and m.kind = 'ask_payment')));
         update orders set asked_until = until where voucher_id = voucher and id = any (asked);
         due := (select array_agg(own) from unnest(due) own where own <> all (asked));
     end if;
