@@ -15,7 +15,8 @@ use seckill::orders::outbox::Outbox;
 use seckill::orders::{
     ASK_WITHIN, GatewayError, PaymentGateway, PaymentRequest, RefundRequest, ToGateway,
 };
-use seckill::store::payments::{Money, Notice, PaymentId};
+use seckill::store::notices::{Money, Notice};
+use seckill::store::payments::PaymentId;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
