@@ -24,7 +24,8 @@ use crate::config::UrlSchemes;
 use crate::model::whole_number::maybe_whole_number;
 use crate::model::{Refusal, UnmatchedId};
 use crate::orders::{AnnounceError, GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
-use crate::store::payments::{Money, Notice, NoticeOutcome, OpenPayment, PaymentId};
+use crate::store::notices::{Money, Notice, NoticeOutcome};
+use crate::store::payments::{OpenPayment, PaymentId};
 use crate::store::refunds::{self, Refund};
 use crate::store::unmatched_payments::{self, UnmatchedPayment};
 

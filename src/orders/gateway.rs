@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
-use crate::store::payments::{Notice, PaymentId};
+use crate::store::notices::Notice;
+use crate::store::payments::PaymentId;
 
 /// The gateway did not do what it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,8 +7,9 @@ use super::{AnnounceError, Orders, PaymentRequest};
 use crate::model::refusal::{Code, Member};
 use crate::model::{OrderStatus, Refusal, UserId};
 use crate::purchase::Purchases;
+use crate::store::notices::{self, Notice, NoticeOutcome};
 use crate::store::orders::OrderKey;
-use crate::store::payments::{self, Notice, NoticeOutcome, OpenPayment, PaymentId, Pending};
+use crate::store::payments::{self, OpenPayment, PaymentId, Pending};
 use crate::store::{Database, Stop, StoreError, orders, unmatched_payments};
 use crate::telemetry::name;
 
@@ -91,7 +92,7 @@ pub(super) async fn take_notice(
     let outcome = match payment.parse::<PaymentId>() {
         Ok(id) => {
             let turn = database.notices_of(id.voucher).await?;
-            let outcome = payments::take_notice(&turn, id, notice).await?;
+            let outcome = notices::take_notice(&turn, id, notice).await?;
             drop(turn);
             if outcome.changes_stock() {
                 purchases.voucher_changed(id.voucher);

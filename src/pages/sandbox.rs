@@ -22,7 +22,8 @@ use crate::http::problem::Code;
 use crate::http::{ApiError, App, Language, TextFile, Texts, Who, limited};
 use crate::model::{Clock, OrderStatus};
 use crate::orders::{AnnounceError, GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
-use crate::store::payments::{self, Notice, PaymentId, PaymentStatus};
+use crate::store::notices::Notice;
+use crate::store::payments::{self, PaymentId, PaymentStatus};
 use crate::store::{Keys, Redis, StoreError, orders};
 
 /// What the page says. `{…}` is filled in by its script.

@@ -16,6 +16,7 @@ pub mod login_limits;
 pub mod messages;
 mod migrations;
 mod node_name;
+pub mod notices;
 pub mod order_ids;
 pub mod order_steps;
 pub mod order_writer;

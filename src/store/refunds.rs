@@ -7,7 +7,8 @@ use utoipa::ToSchema;
 
 use super::StoreError;
 use super::columns::{column, row};
-use super::payments::{NoticeOutcome, PaymentId};
+use super::notices::NoticeOutcome;
+use super::payments::PaymentId;
 use super::statements::{in_time, step_in_time};
 use crate::model::{OrderId, VoucherId};
 

@@ -6,7 +6,7 @@ use sqlx::postgres::PgPool;
 use utoipa::ToSchema;
 
 use super::columns::row;
-use super::payments::Money;
+use super::notices::Money;
 use super::statements::in_time;
 use super::{StoreError, order_steps};
 use crate::model::{UnmatchedId, UserId};

@@ -7,7 +7,8 @@ use seckill::model::Voucher;
 use seckill::orders::ToGateway;
 use seckill::orders::outbox::Outbox;
 use seckill::orders::{AnnounceError, GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
-use seckill::store::payments::{Notice, PaymentId};
+use seckill::store::notices::Notice;
+use seckill::store::payments::PaymentId;
 use serde_json::{Value, json};
 
 use crate::board::sales::{as_admin, board, order_of, pay, server, until_state};

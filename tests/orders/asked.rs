@@ -8,14 +8,17 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use chrono::TimeDelta;
+use seckill::http::payments::PaymentWebhook;
 use seckill::http::webhook::{SIGNATURE, SigningKey, Webhook};
 use seckill::model::SystemClock;
 use seckill::orders::expiry::Expiry;
 use seckill::orders::outbox::Outbox;
 use seckill::orders::{
-    ASK_WITHIN, GatewayError, PaymentGateway, PaymentRequest, RefundRequest, ToGateway,
+    ASK_WITHIN, AnnounceError, GatewayError, PaymentGateway, PaymentRequest, RefundRequest,
+    ToGateway,
 };
-use seckill::store::payments::{Money, Notice, PaymentId};
+use seckill::store::notices::{Money, Notice};
+use seckill::store::payments::PaymentId;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -226,7 +229,7 @@ struct LateGateway {
 
 #[async_trait]
 impl PaymentGateway for LateGateway {
-    async fn request_payment(&self, request: PaymentRequest) -> Result<String, GatewayError> {
+    async fn request_payment(&self, request: PaymentRequest) -> Result<String, AnnounceError> {
         self.kept.request_payment(request).await
     }
 
@@ -307,6 +310,7 @@ async fn the_question_is_signed_and_what_is_no_clear_answer_is_none() {
         Router::new().route("/", post(async |headers, body| asked.take(headers, body).await));
     tokio::spawn(async move { axum::serve(listener, routes).await });
     let webhook = Webhook::new(url, SECRET, Arc::new(SystemClock)).unwrap();
+    let webhook = PaymentWebhook { webhook, schemes: "https".parse().unwrap() };
     let payment: PaymentId = "1.662158939135148033.1".parse().unwrap();
     let paid = |transaction: &str, amount: i64| json!({ "status": "succeeded", "transaction_id": transaction, "amount": amount });
     let (long, other) = ("x".repeat(201), succeeded("1.2.3", "t1", PRICE));

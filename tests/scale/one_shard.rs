@@ -5,8 +5,8 @@ use std::sync::Arc;
 use seckill::model::{Clock, SystemClock};
 use seckill::orders::Orders;
 use seckill::purchase::{Purchases, audit};
+use seckill::store::notices::{Money, Notice, NoticeOutcome};
 use seckill::store::order_steps::{Actor, AdministratorStep};
-use seckill::store::payments::{Money, Notice, NoticeOutcome};
 use seckill::store::refunds;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 

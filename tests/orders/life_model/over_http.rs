@@ -11,7 +11,8 @@ use seckill::orders::line::LineWork;
 use seckill::orders::outbox::Outbox;
 use seckill::pages::Site;
 use seckill::store::cancelled_sales;
-use seckill::store::payments::{self, Notice, PaymentId};
+use seckill::store::notices::{self, Notice};
+use seckill::store::payments::PaymentId;
 use serde_json::{Value, json};
 use testkit::shop::api_client::{Answer, Client};
 use testkit::shop::kept_payments::KeptPayments;
@@ -135,7 +136,7 @@ impl OverHttp {
         };
         if let Some((nth, said)) = says {
             let notice = match said {
-                Said::Paid(it) => Notice::Succeeded(payments::Money {
+                Said::Paid(it) => Notice::Succeeded(notices::Money {
                     transaction: case.transaction(nth, it),
                     amount: it.1.in_money(),
                     return_id: None,

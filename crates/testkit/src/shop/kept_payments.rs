@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use seckill::orders::{AnnounceError, GatewayError, PaymentGateway, PaymentRequest, RefundRequest};
-use seckill::store::payments::{Notice, PaymentId};
+use seckill::store::notices::Notice;
+use seckill::store::payments::PaymentId;
 
 /// A payment gateway that keeps what it is asked for, and can be away, or silent.
 #[derive(Debug, Default)]
