@@ -1302,6 +1302,7 @@ declare
     new_status smallint := case when is_applied then payment_applied() else payment_given_back() end;
     why text := case when not is_applied then outcome end;
     announced_as integer := case when payment.transaction_id is not null then payment.number end;
+    found_status smallint := (select o.status from orders o where o.id = own and o.voucher_id = voucher);
     kept_as integer := payment.number;
 begin
     if announced_as is not null then
@@ -1318,8 +1319,7 @@ begin
     -- The gateway took the money: it is not told any more that the payment is not wanted.
     perform end_message(voucher, own, 'cancel_payment', payment.number);
     if is_applied then
-        perform write_step(voucher, own, case outcome when 'applied' then 'paid' else outcome end, o.status, actor_gateway(), null, at)
-        from orders o where o.id = own and o.voucher_id = voucher;
+        perform write_step(voucher, own, case outcome when 'applied' then 'paid' else outcome end, found_status, actor_gateway(), null, at);
         -- The money that was charged back does not pay for the order any more.
         update payments p set status = payment_given_back(), reason = 'charge_back_won'
         where p.order_id = own and p.voucher_id = voucher and p.status = payment_applied() and p.number <> kept_as;
