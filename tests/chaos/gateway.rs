@@ -30,6 +30,10 @@ pub(super) struct Books {
     pub(super) taken: HashMap<String, (String, i64)>,
     /// By transaction: the amount. What is asked for again is given back once.
     pub(super) given_back: HashMap<String, i64>,
+    /// Refunds that failed after all, by the name that the shop gave them: they are asked for by another.
+    failed: HashSet<String>,
+    /// Transactions that are charged back, until the shop was told that it has won.
+    disputed: HashSet<String>,
     /// Steps of which somebody was told that they were done: the order, and what the log of steps calls it.
     pub(super) done: Vec<(String, &'static str)>,
     /// Notifications that no server has taken yet.
@@ -161,6 +165,15 @@ impl Gateway {
             let transaction = transaction(0);
             self.books().given_back.insert(transaction.clone(), amount);
             self.tell(notice("refunded", payment, &transaction, amount), 2_500, dice);
+        } else if times == 1 && dice.random_bool(0.08) {
+            // The shop wins, and is told so before it is told of what, or after.
+            let transaction = transaction(0);
+            self.books().disputed.insert(transaction.clone());
+            for status in ["charged_back", "charge_back_won"] {
+                let mut said = notice(status, payment, &transaction, amount);
+                said["return_id"] = json!("the dispute");
+                self.tell(said, 2_500, dice);
+            }
         }
         if dice.random_bool(0.2) {
             // It was declined first, and that is heard whenever.
@@ -184,6 +197,8 @@ impl Gateway {
                 let answer = request.body(body.clone()).send().await;
                 match answer.map(|answer| answer.status()) {
                     Ok(StatusCode::NO_CONTENT) => break,
+                    // Of money that went back meanwhile nobody can say that it never came.
+                    Ok(StatusCode::UNPROCESSABLE_ENTITY) if said["status"] == "failed" => break,
                     Ok(status) if status != StatusCode::SERVICE_UNAVAILABLE => {
                         gateway.books().wrong.push(format!("{status} to {body}"));
                         break;
@@ -191,7 +206,11 @@ impl Gateway {
                     _ => tokio::time::sleep(Duration::from_millis(100)).await,
                 }
             }
-            gateway.books().untold -= 1;
+            let mut books = gateway.books();
+            books.untold -= 1;
+            if said["status"] == "charge_back_won" {
+                books.disputed.remove(said["transaction_id"].as_str().unwrap_or_default());
+            }
         });
     }
 
@@ -234,10 +253,28 @@ impl Gateway {
             "refund" => {}
             _ => return None,
         }
-        let transaction = asked["transaction_id"].as_str()?.to_owned();
-        self.books().given_back.insert(transaction, asked["amount"].as_i64()?);
         // The answer is lost: the shop asks again.
-        Some(if chance(0.15) { broken } else { done })
+        let answer = if chance(0.15) { broken.clone() } else { done };
+        let (name, amount) = (asked["refund_id"].as_str()?, asked["amount"].as_i64()?);
+        let transaction = asked["transaction_id"].as_str()?;
+        let fails = !name.contains('-') && chance(0.1);
+        let mut books = self.books();
+        if books.disputed.contains(transaction) {
+            return Some(broken);
+        } else if books.failed.contains(name) {
+            return Some(answer);
+        } else if fails && !books.given_back.contains_key(transaction) {
+            books.failed.insert(name.to_owned());
+            drop(books);
+            let mut said = notice("refund_failed", payment, transaction, amount);
+            said["return_id"] = json!(name);
+            let mut whims = self.whims.lock().unwrap();
+            self.tell(said.clone(), 1_500, &mut whims);
+            self.tell(said, 3_500, &mut whims);
+            return Some(answer);
+        }
+        books.given_back.insert(transaction.to_owned(), amount);
+        Some(answer)
     }
 }
 

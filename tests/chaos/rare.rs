@@ -8,7 +8,7 @@ use sqlx::PgPool;
 /// After so many rounds each of them must have been reached.
 const ROUNDS: usize = 100;
 
-const STATES: [(&str, &str); 15] = [
+const STATES: [(&str, &str); 17] = [
     (
         "an order whose time was over was paid while the gateway was asked",
         "from orders o where asked_until is not null and paid_at > pay_by and not exists (
@@ -46,7 +46,9 @@ const STATES: [(&str, &str); 15] = [
         "the gateway was told again that a payment is not wanted",
         "from messages where kind = 'cancel_payment' and attempts > 1",
     ),
-    ("a used voucher was charged back", "from orders where charged_back_at is not null"),
+    ("a used voucher was charged back", "from order_steps where step = 'charged_back'"),
+    ("a charge-back was won", "from order_steps where step = 'charge_back_won'"),
+    ("a refund failed after all", "from order_steps where step = 'refund_failed'"),
     (
         "what came back was offered to the line",
         "from entries e join vouchers v on v.id = e.voucher_id where ended_at > drawn_at and status = 2 and place > 8",

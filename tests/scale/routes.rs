@@ -169,6 +169,14 @@ async fn an_order_lives(api: &Api, buyer: &str, admin: &str) {
     let gateway = world.payments.clone().unwrap();
     let messages = Outbox::of_gateway(world.database.clone(), Arc::clone(&shop), gateway);
     assert_eq!(messages.step().await.unwrap(), (1, 1));
+    // It failed after all, and is settled outside.
+    let payment = format!("{voucher}.{refunded}.1");
+    let mut failed = notice("refund_failed", &payment, "t2", PRICE);
+    failed["return_id"] = json!(payment);
+    api.notify(&failed).await.is(204);
+    let waiting = api.call("GET", "/api/refunds", admin).await;
+    assert_eq!(waiting.body[0]["returns"][0]["by"], "refund", "{waiting:?}");
+    api.step(admin, &refunded, "settlement").await.is(200);
     let cancelled = buy(api, &voucher, admin).await;
     api.step(admin, &cancelled, "cancellation").await.is(200);
     let late = buy(api, &voucher, admin).await;
@@ -207,7 +215,9 @@ async fn money_goes_back(api: &Api, voucher: &str, (used, paid): (&str, &str), a
     let log = api.call("GET", &format!("/api/orders/{paid}/steps"), admin).await;
     let log: Vec<_> = log.is(200).body.as_array().unwrap().iter().map(|it| &it["step"]).collect();
     assert_eq!(log, ["cancelled", "revived", "refund_begun", "settled_outside"]);
-    api.notify(&notice("charged_back", &format!("{voucher}.{used}.1"), "t1", PRICE)).await.is(204);
+    for status in ["charged_back", "charge_back_won"] {
+        api.notify(&notice(status, &format!("{voucher}.{used}.1"), "t1", PRICE)).await.is(204);
+    }
     let early = buy(api, voucher, admin).await;
     let payment = api.begin_payment(admin, &early).await;
     api.notify(&notice("refunded", &payment, "t5", PRICE)).await.is(204);

@@ -41,7 +41,7 @@ impl Step {
             }
             Self::Failed(..) => &["fail_payment"],
             Self::GaveBack(..) => &["return_payment", "follow_returns"],
-            Self::CameAgain(..) => &["undo_return", "follow_undone", "ask_again"],
+            Self::CameAgain(..) => &["undo_return", "follow_undone"],
             Self::Cancel(..) => &["cancel_order"],
             Self::Redeem(_) => &["redeem_order"],
             Self::Refund(_) => &["refund_order"],
