@@ -28,7 +28,7 @@ async fn the_location_of_a_purchase_leads_to_the_order() {
         "order_id": order_id, "voucher_id": voucher.id.to_string(), "user_id": "1",
         "created_at": "2026-11-11T00:00:00Z", "status": "paid", "amount": 0, "pay_by": null,
         "paid_at": "2026-11-11T00:00:00Z", "used_at": null, "cancelled_at": null, "refunded_at": null,
-        "charged_back_at": null,
+        "charged_back_at": null, "returned_amount": 0,
     });
     assert_eq!(bought.body, expected);
     assert!(order_id.parse::<i64>().unwrap() > 1 << 53, "{order_id}");
