@@ -54,7 +54,7 @@ const BESIDE_ITS_VOUCHER: &str =
 const READ_BY_WORKERS: &str = "select citus_add_local_table_to_metadata($1::regclass)";
 
 /// Each table and its statement. One at a time: a later one refers to those before it.
-const TABLES: [(&str, &str); 13] = [
+const TABLES: [(&str, &str); 14] = [
     ("users", COPIED_TO_EACH),
     ("vouchers", BY_ITS_ID),
     ("seckill_vouchers", BESIDE_ITS_VOUCHER),
@@ -67,6 +67,7 @@ const TABLES: [(&str, &str); 13] = [
     ("returns", BESIDE_ITS_VOUCHER),
     ("messages", BESIDE_ITS_VOUCHER),
     ("unmatched_payments", COPIED_TO_EACH),
+    ("event_horizon", READ_BY_WORKERS),
     ("_sqlx_migrations", READ_BY_WORKERS),
 ];
 

@@ -132,7 +132,11 @@ const FUNCTIONS: [(&str, &str, &[&str]); 7] = [
         PAID,
         &[ORDER, STEPS, REFUNDS],
     ),
-    ("finish_refund($voucher, $order, 1)", REFUNDING, &[ORDER, STEPS, REFUNDS]),
+    (
+        "finish_refund($voucher, $order, 1, '$voucher.$order.1', $price)",
+        REFUNDING,
+        &[ORDER, STEPS, REFUNDS],
+    ),
     ("settle_refund($voucher, $order, 100)", REFUNDING, &[ORDER, STEPS, REFUNDS]),
 ];
 
