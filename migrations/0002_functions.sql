@@ -1204,6 +1204,7 @@ $$;
 --     was not cancelled as a whole, and the buyer has no live
 --     order of the voucher                                         revived          the order is paid, the stock one less
 --     it is cancelled otherwise                                    order_cancelled  the money goes back
+--     a charge-back of as much was won: it may be the same money   unknown          the server keeps the notice
 --     all its money went back, by a charge-back                    charge_back_won  the order has its money again
 --     it is paid, used, refunding or refunded                      order_paid       the money goes back
 --
@@ -1240,10 +1241,17 @@ begin
                                and is_live(live.status)) then 'revived'
         when bought.status = order_cancelled() then 'order_cancelled'
         -- A gateway may tell of a charge-back that was won as of new money.
-        when bought.returned_amount >= bought.amount and exists (
+        when paid = (
+            select sum(b.amount) from payments p join returns b on b.transaction_id = p.transaction_id and b.voucher_id = voucher
+            where p.order_id = own and p.voucher_id = voucher and p.status = payment_applied()
+              and b.done_by = by_charge_back() and b.undone_at is null
+              -- Money that we had begun to give back is the buyer's.
+              and not exists (select from refunds r
+                              where r.order_id = own and r.number = p.number and r.voucher_id = voucher)) then 'charge_back_won'
+        when exists (
             select from payments p join returns b on b.transaction_id = p.transaction_id and b.voucher_id = voucher
             where p.order_id = own and p.voucher_id = voucher and p.status = payment_applied()
-              and b.done_by = by_charge_back() and b.undone_at is null) then 'charge_back_won'
+              and b.done_by = by_charge_back() and b.undone_at is not null and b.amount = paid) then 'unknown'
         else 'order_paid'
     end;
 end
@@ -1675,7 +1683,10 @@ begin
     if money.status = payment_applied() then
         select o.* into bought from orders o where o.id = money.order_id and o.voucher_id = voucher;
         step := case when bought.charged_back_at is not null then 'charge_back_won'
-                     when bought.status = order_refunded() and kind = by_charge_back() then 'charge_back_won'
+                     -- Unless we had begun to give it back: then it is owed again.
+                     when bought.status = order_refunded() and kind = by_charge_back() and not exists (
+                         select from refunds r
+                         where r.order_id = money.order_id and r.number = money.number and r.voucher_id = voucher) then 'charge_back_won'
                      when bought.status = order_refunded() then 'refund_failed' end;
         if step is not null then
             perform write_step(voucher, bought.id, step, bought.status, actor_gateway(), null, at);

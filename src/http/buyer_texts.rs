@@ -44,11 +44,12 @@ impl BuyerTexts {
                 (Occasion::Paid, MessageKind::TellPaid)
             }
             ("order.paid", _) if is_offered => (Occasion::Offered, MessageKind::TellPaid),
+            // One that is refunded by an administrator at once costs nothing.
+            ("order.cancelled" | "order.refund_begun" | "order.refunded", "administrator") => {
+                (Occasion::Cancelled, MessageKind::TellCancelled)
+            }
             ("order.refunded" | "order.settled_outside", _) => {
                 (Occasion::Refunded, MessageKind::TellRefunded)
-            }
-            ("order.cancelled" | "order.refund_begun", "administrator") => {
-                (Occasion::Cancelled, MessageKind::TellCancelled)
             }
             _ => return None,
         };
@@ -115,14 +116,21 @@ impl ToPhones {
         let left = told.pay_by.map(|pay_by| pay_by - told.now);
         let is_free = told.amount == 0;
         let template = match (message.kind, told.status) {
-            (MessageKind::TellOffered, OrderStatus::Unpaid) if left > Some(TimeDelta::zero()) => {
+            (MessageKind::TellOffered, OrderStatus::Unpaid)
+                if left >= Some(TimeDelta::minutes(1)) =>
+            {
                 "offered"
             }
             (MessageKind::TellPaid, OrderStatus::Paid | OrderStatus::Used) if is_free => "yours",
             (MessageKind::TellPaid, OrderStatus::Paid | OrderStatus::Used) => "paid",
-            (MessageKind::TellRefunded, OrderStatus::Refunded) if is_free => "cancelled",
             (MessageKind::TellRefunded, OrderStatus::Refunded) => "refunded",
             (MessageKind::TellCancelled, OrderStatus::Cancelled) => "cancelled",
+            // The money is back already: another text says so.
+            (MessageKind::TellCancelled, OrderStatus::Refunded)
+                if is_free || told.is_sale_cancelled =>
+            {
+                "cancelled"
+            }
             (MessageKind::TellCancelled, OrderStatus::Refunding) if told.is_sale_cancelled => {
                 "cancelled_refund"
             }
@@ -134,8 +142,7 @@ impl ToPhones {
             true => Language::Chinese,
             false => Language::English,
         };
-        let minutes =
-            left.filter(|_| template == "offered").map(|left| (left.num_seconds() + 59) / 60);
+        let minutes = left.filter(|_| template == "offered").map(|left| left.num_minutes());
         let amount = format!("{} {}", self.currency.decimal(told.amount), self.currency);
         let text = TEXTS.of(language)[template]
             .replace("{amount}", &amount)

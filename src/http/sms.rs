@@ -38,7 +38,7 @@ pub struct BuyerText<'a> {
     pub title: &'a str,
     /// In the currency's smallest unit.
     pub amount: i64,
-    /// How long the buyer of an offered order has left, in minutes, rounded up.
+    /// How long the buyer of an offered order has left, in whole minutes.
     pub minutes: Option<i64>,
 }
 

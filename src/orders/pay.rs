@@ -122,6 +122,9 @@ fn log(payment: &str, notice: &Notice, outcome: NoticeOutcome) {
         }
         NoticeOutcome::RefundFailed | NoticeOutcome::RefundWaits => "a refund failed after all",
         NoticeOutcome::ChargeBackWon => "money that was charged back is ours again",
+        NoticeOutcome::Repeated if matches!(notice, Notice::ChargedBack(_)) => {
+            "a charge-back that is known is told again: a dispute that was won and opened again needs another return_id"
+        }
         _ => return,
     };
     tracing::warn!(payment, ?notice, "{what}");

@@ -104,20 +104,18 @@ pub async fn list(
     in_time(pool, async |session| query.fetch_all(session).await).await
 }
 
-/// Up to which position the reader `name` has the events. One that is new begins at `complete_to`. `None`: another server
-/// makes it at this moment.
-pub async fn position(
-    pool: &PgPool,
-    name: &str,
-    complete_to: i64,
-) -> Result<Option<i64>, StoreError> {
+/// Up to which position the reader `name` has the events. One that is new begins with what comes next, however far the events are
+/// complete. `None`: another server makes it at this moment.
+pub async fn position(pool: &PgPool, name: &str) -> Result<Option<i64>, StoreError> {
     let query = sqlx::query_scalar(
         "with begun as (
-           insert into event_cursors (name, position) values ($1, $2) on conflict do nothing returning position
+           insert into event_cursors (name, position)
+           select $1, case when is_called then last_value else 0 end from event_seq
+           on conflict do nothing returning position
          )
          select position from event_cursors where name = $1 union all select position from begun",
     );
-    let query = query.bind(name).bind(complete_to);
+    let query = query.bind(name);
     in_time(pool, async |session| query.fetch_optional(session).await).await
 }
 

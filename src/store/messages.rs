@@ -134,7 +134,8 @@ pub async fn list_due(
     let query = sqlx::query_as(concat!(
         "select kind, voucher_id, order_id, number from messages where channel = $2 and ",
         is_due!(),
-        " order by next_attempt_at limit $3"
+        // A question has a time within which it has to be answered.
+        " order by kind <> 'ask_payment', next_attempt_at limit $3"
     ))
     .bind(now)
     .bind(channel as i16)

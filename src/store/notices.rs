@@ -92,7 +92,7 @@ impl NoticeOutcome {
 
     /// Whether the voucher changed by more than a sale: one came back, or one was taken.
     pub const fn changes_stock(self) -> bool {
-        matches!(self, Self::Revived | Self::Returned)
+        matches!(self, Self::Revived | Self::Returned | Self::ReturnedTwice)
     }
 }
 

@@ -112,7 +112,7 @@ async fn buyers_are_told_of_each_step_that_matters_once_and_in_the_language_of_t
 
     till.serve().await;
     till.after(TimeDelta::seconds(61)).await;
-    let offered = "您排队的“100 for 80”到了：请在 14 分钟内支付 80.00 CNY，逾期将留给下一位。";
+    let offered = "您排队的“100 for 80”到了：请在 13 分钟内支付 80.00 CNY，逾期将留给下一位。";
     assert_eq!(teller.told(world).await, [("13800138000".to_owned(), offered.to_owned())]);
 
     assert!(cancelled_sales::cancel(world.database.pool(), till.voucher.id).await.unwrap());

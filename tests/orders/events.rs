@@ -11,7 +11,7 @@ use seckill::model::Clock;
 use seckill::orders::event_sender::{EventReceiver, EventSender};
 use seckill::store::event_log::Event;
 use serde_json::{Value, json};
-use sqlx::Connection;
+use sqlx::{Connection, Executor, PgConnection};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
@@ -468,4 +468,21 @@ async fn a_sale_that_is_held_delays_its_events_for_a_moment() {
     till.after(TimeDelta::seconds(2)).await;
     tell_all(&till, &sender).await;
     assert_eq!(kept.kinds(), ["order.placed", "voucher.sold_out"]);
+}
+
+/// The horizon may be far behind: nobody has asked for it yet, or a transaction of a stranger holds it up.
+#[tokio::test]
+async fn a_reader_that_is_new_is_told_of_nothing_that_was_before() {
+    let till = Till::open(3).await;
+    let mut writes = PgConnection::connect(&till.world.database_url).await.unwrap();
+    writes.execute("begin; select pg_current_xact_id()").await.unwrap();
+    till.buy(1).await;
+    let kept = Kept::default();
+    let sender = EventSender::new(till.world.database.clone(), Box::new(kept.clone()));
+    assert_eq!(sender.step().await.unwrap(), 0);
+    writes.close().await.unwrap();
+    till.buy(2).await;
+    tell_all(&till, &sender).await;
+    let buyers: Vec<_> = kept.events().iter().map(|it| it["user_id"].clone()).collect();
+    assert_eq!(buyers, ["2"]);
 }

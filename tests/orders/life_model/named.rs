@@ -168,8 +168,12 @@ const NAMED: &[(&str, Terms, &[Answered], &[Answered])] = &[
         (Took(0, 1, Money(6, Asked)), "order_paid"), (Gateway, "refund 0.4 of 1: m6, 8000"),
     ]),
     ("an order that a charge-back refunded stays so, and its money is kept", with_stock(1), &PAID, &[
-        (CHARGED_BACK, "returned"), (Buy(2, 0), "ordered"), (WON, "charge_back_won"), (AGAIN, "order_paid"),
-        (Settle(0), "refused refunded"), (Gateway, "refund 0.2 of 1: m2, 8000"), (REFUNDED, "returned"), (Gateway, ""),
+        (CHARGED_BACK, "returned"), (Buy(2, 0), "ordered"), (WON, "charge_back_won"), (AGAIN, "unknown"),
+        (Settle(0), "refused refunded"), (Gateway, ""), (REFUNDED, "returned"), (Gateway, ""),
+    ]),
+    ("a refund that was begun is owed again after a charge-back that was won", with_stock(1), &PAID, &[
+        (Refund(0), "done"), (CHARGED_BACK, "returned"), (Gateway, ""), (WON, "charge_back_won"), (Pass(2), ""),
+        (Gateway, "refund 0.1-2 of 1: m1, 8000"),
     ]),
     ("new money keeps an order refunded whose money was charged back", with_stock(1), &PAID, &[
         (CHARGED_BACK, "returned"), (AGAIN, "charge_back_won"), (WON, "repeated"), (Gateway, ""), (Buy(2, 0), "ordered"),

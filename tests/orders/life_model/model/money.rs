@@ -119,7 +119,11 @@ impl Shop {
             Unpaid => "applied",
             Cancelled if order.cancelled.unwrap().0 == Who::Time && is_free_again => "revived",
             Cancelled => "order_cancelled",
-            _ if self.lost_all_to_a_charge_back(at) => "charge_back_won",
+            _ if self.charged_back(at, false) == PRICE && !self.is_asked_for(at) => {
+                "charge_back_won"
+            }
+            // It may be money that was told as won before.
+            _ if self.charged_back(at, true) == PRICE => return "unknown",
             _ => "order_paid",
         };
         let is_applied = matches!(said, "applied" | "revived" | "charge_back_won");
@@ -170,17 +174,23 @@ impl Shop {
         }
     }
 
-    /// All the money that paid for the order went back, and a bank took some of it.
-    fn lost_all_to_a_charge_back(&self, at: Nth) -> bool {
+    /// What a bank took of the money that paid for the order; of what `is_undone`, the largest.
+    fn charged_back(&self, at: Nth, is_undone: bool) -> i64 {
         let order = &self.orders[at];
         let paid = order.applied().and_then(|payment| order.payments[payment].money);
-        let mut returns = self.vouchers[order.sale].returns.iter();
-        order.returned >= PRICE
-            && returns.any(|it| {
-                paid.is_some_and(|(name, _)| name == it.money)
-                    && it.by == By::ChargeBack
-                    && !it.is_undone
-            })
+        let taken = self.vouchers[order.sale].returns.iter().filter(|it| {
+            paid.is_some_and(|(name, _)| name == it.money)
+                && it.by == By::ChargeBack
+                && it.is_undone == is_undone
+        });
+        let amounts = taken.map(|it| it.amount);
+        if is_undone { amounts.max().unwrap_or_default() } else { amounts.sum() }
+    }
+
+    /// Whether a refund of the money that paid for the order was begun.
+    fn is_asked_for(&self, at: Nth) -> bool {
+        let order = &self.orders[at];
+        order.applied().is_some_and(|payment| order.payments[payment].refund.is_some())
     }
 
     pub fn gave_back(
@@ -373,7 +383,7 @@ impl Shop {
                     order.is_charged_back = false;
                     order.becomes(Used, "charge_back_won", Who::Gateway);
                 }
-                Refunded if by == By::ChargeBack => {
+                Refunded if by == By::ChargeBack && its.refund.is_none() => {
                     order.becomes(Refunded, "charge_back_won", Who::Gateway);
                 }
                 Refunded => {
