@@ -101,7 +101,7 @@ mod tests {
                 Code::MethodNotAllowed => (405, why.clone()),
                 Code::TooManyRequests => (429, why.clone()),
                 Code::Internal => (500, why.clone()),
-                Code::Unavailable => (503, why.clone()),
+                Code::Unavailable | Code::PayUrlRefused => (503, why.clone()),
                 _ => (200, why.clone()),
             };
             assert_eq!(told(code, false), expected, "{code:?}");
