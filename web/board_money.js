@@ -17,7 +17,11 @@ function cells(labels, values) {
 function wentBack({ amount, at: time, by, undone_at: undone }) {
   const values = { amount: money(amount), by: texts[`by_${by}`] ?? by, time: at(time) };
   const line = fill(texts.returned_part, values);
-  return element("div", { class: "hint" }, undone ? fill(texts.returned_undone, { part: line, time: at(undone) }) : line);
+  return element(
+    "div",
+    { class: "hint" },
+    undone ? fill(texts.returned_undone, { part: line, time: at(undone) }) : line,
+  );
 }
 
 function refund({ order_id: order, amount, reason, attempts, last_error: error, next_attempt_at, returns, ...rest }) {

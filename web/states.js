@@ -13,7 +13,8 @@ export function stateOf(order) {
 
 // A buyer has one live order of a voucher at most; after it, another one can be bought. An order that was refunded is not live
 // any more, also if the refund failed and it is being refunded again.
-export const isLive = ({ status, refunded_at: refundedAt }) => !["cancelled", "refunded"].includes(status) && !refundedAt;
+export const isLive = ({ status, refunded_at: refundedAt }) =>
+  !["cancelled", "refunded"].includes(status) && !refundedAt;
 
 // Of the orders of one voucher the one that counts: the live one, else the newest.
 export function decisiveOrder(orders) {
