@@ -60,21 +60,17 @@ impl EventSender {
         let age_s = oldest.first().map_or(0.0, |oldest| (now - oldest.at).as_seconds_f64());
         metrics::gauge!(name::EVENT_OLDEST_AGE, "reader" => reader).set(age_s.max(0.0));
         let events = event_log::list(pool, from, complete_to, AT_ONCE).await?;
-        if events.is_empty() {
+        let Some(last) = events.last() else {
             if from < complete_to {
                 // These numbers were drawn for nothing.
                 event_log::record(pool, reader, (from, complete_to), (None, 0.0)).await?;
             }
             return Ok(0);
-        }
+        };
         let claimed = event_log::claim(pool, reader, from).await?;
         let Some(attempt) = claimed else { return Ok(0) };
-        // A receiver may refuse a message because it is too large.
-        let fewer = events.len() >> (attempt - 1).clamp(0, 7);
-        let events = &events[..fewer.max(1)];
-        let last = events[events.len() - 1].position;
-        let Err(error) = self.tell(events).await else {
-            event_log::record(pool, reader, (from, last), (None, 0.0)).await?;
+        let Err(error) = self.tell(&events).await else {
+            event_log::record(pool, reader, (from, last.position), (None, 0.0)).await?;
             return Ok(events.len());
         };
         tracing::warn!(attempt, error, after = from, "events wait");
