@@ -2,7 +2,7 @@
 //!
 //! Every server looks every half a second to a second, by the database's clock. There is no timer for an order: what is due
 //! is rows of the database, and a server that dies leaves them to the others. If a payment is under way, the gateway is asked
-//! before ([`gateway_messages`](super::gateway_messages)).
+//! before (`gateway_messages`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

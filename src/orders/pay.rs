@@ -72,7 +72,7 @@ impl Orders {
         }
     }
 
-    /// As [`take_notice`].
+    /// The gateway says what became of a payment. What names no payment of ours is kept, if it is money.
     pub async fn take_notice(
         &self,
         payment: &str,
