@@ -264,7 +264,7 @@ impl ReadyServer {
     }
 }
 
-/// Who tells programs and buyers what happened.
+/// The workers that send events to programs, and texts to buyers.
 struct Tellers {
     events: Vec<EventSender>,
     texts: Option<Outbox<ToPhones>>,

@@ -39,7 +39,7 @@ impl BuyerTexts {
         let is_offered = event.details.0.get("entry_id").is_some();
         let (occasion, kind) = match (event.kind.as_str(), event.actor.as_str()) {
             ("entry.offered", _) => (Occasion::Offered, MessageKind::TellOffered),
-            // Whoever bought what costs nothing knows it.
+            // The buyer of a free voucher had the answer to the purchase.
             ("order.paid", "gateway") | ("order.revived", _) => {
                 (Occasion::Paid, MessageKind::TellPaid)
             }

@@ -1,4 +1,4 @@
-//! What leaves the house is rows of `messages`: any server claims a message, sends it, and writes what became of it. A claim
+//! Messages to the payment gateway and to phones are rows of `messages`: any server claims a message, sends it, and writes what became of it. A claim
 //! ends by itself, so that a server that dies delays a message and loses nothing. So a message may come twice; its receiver
 //! gets the same name each time.
 //!
@@ -47,9 +47,9 @@ impl From<StoreError> for Unsent {
     }
 }
 
-/// Who takes the messages of a channel.
+/// The receiver of one channel's messages.
 pub trait Receiver: Clone + Send + Sync + 'static {
-    /// Whose messages.
+    /// The channel that it receives.
     const CHANNEL: Channel;
 
     /// Sends a message, and writes what follows if it is taken. Returns whether this call ended it.
